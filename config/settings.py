@@ -1,0 +1,181 @@
+"""All settings, from the environment, with safe defaults.
+
+``VIGIL_ENV`` is ``production`` unless said otherwise; ``demo`` and ``test`` are for one host and fill in what they can.
+Production refuses to start without its own keys (a system check would come too late: keys are needed at import).
+"""
+
+import hashlib
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+VIGIL_ENV = env.str("VIGIL_ENV", default="production")
+if VIGIL_ENV not in {"production", "demo", "test"}:
+    raise ImproperlyConfigured(f"VIGIL_ENV is {VIGIL_ENV!r}: set it to production, demo or test.")
+PRODUCTION = VIGIL_ENV == "production"
+
+
+def needed(name: str, meaning: str) -> str:
+    """The value of ``name``; outside production a fixed stand-in. Raises ImproperlyConfigured with what to do."""
+    value: str = env.str(name, default="")
+    if value:
+        return value
+    if PRODUCTION:
+        raise ImproperlyConfigured(f"{name} is not set: {meaning}")
+    return hashlib.sha256(f"vigil {VIGIL_ENV} {name}".encode()).hexdigest()
+
+
+# --- Keys -------------------------------------------------------------------------------------------------------------
+SECRET_KEY = needed("SECRET_KEY", "set it to a long random text; it signs sessions and queued tasks.")
+VIGIL_CREDENTIAL_KEYS = needed(
+    "VIGIL_CREDENTIAL_KEYS",
+    "set it to 'id:64 hexadecimal digits'; several, newest first, separated by commas. It encrypts credentials.",
+)
+if ":" not in VIGIL_CREDENTIAL_KEYS:
+    VIGIL_CREDENTIAL_KEYS = f"local:{VIGIL_CREDENTIAL_KEYS}"
+VIGIL_EFFECT_KEY = needed(
+    "VIGIL_EFFECT_KEY", "set it to 64 hexadecimal digits; it signs the keys sent to destinations."
+)
+
+# --- Where ------------------------------------------------------------------------------------------------------------
+if not env.str("DATABASE_URL", default=""):
+    raise ImproperlyConfigured(
+        "DATABASE_URL is not set: name a PostgreSQL 15 or newer, such as postgres://user:password@host/vigil, "
+        "or use script/demo or script/manage, which bring their own."
+    )
+DATABASES = {"default": env.db("DATABASE_URL")}
+if DATABASES["default"].get("ENGINE") != "django.db.backends.postgresql":
+    raise ImproperlyConfigured("DATABASE_URL does not name a PostgreSQL: Vigil needs PostgreSQL 15 or newer.")
+DATABASES["default"]["CONN_MAX_AGE"] = 60
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = False
+
+DEBUG = False
+ALLOWED_HOSTS = env.list(
+    "ALLOWED_HOSTS", default=[] if PRODUCTION else ["localhost", "127.0.0.1", "[::1]", "testserver"]
+)
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+# --- Rooms ------------------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_q",
+    "syncs",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.middleware.ContentSecurityPolicy",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- People -----------------------------------------------------------------------------------------------------------
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+if VIGIL_ENV == "test":
+    PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
+SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=PRODUCTION)
+SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=31_536_000 if PRODUCTION else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = PRODUCTION
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("BEHIND_PROXY", default=False) else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+# --- Language and time ------------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = "/static/"
+STATIC_ROOT = env.str("STATIC_ROOT", default=str(BASE_DIR / ".vigil" / "static"))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+
+# --- The engine's tunables (each a product default; PRODUCT numbers beside them) --------------------------------------
+VIGIL_LEASE_SECONDS = env.float("VIGIL_LEASE_SECONDS", default=900.0)  # 3.1
+VIGIL_LEASE_RENEW_SECONDS = env.float("VIGIL_LEASE_RENEW_SECONDS", default=300.0)  # 3.1
+VIGIL_SLICE_SECONDS = env.float("VIGIL_SLICE_SECONDS", default=60.0)  # 3.5
+VIGIL_RETRY_SCALE = env.float("VIGIL_RETRY_SCALE", default=1.0)  # tests only: shrinks the waits of 4.1
+VIGIL_RECOUNT_SECONDS = env.float("VIGIL_RECOUNT_SECONDS", default=60.0)  # 5.2
+VIGIL_IDENTITY_SECONDS = env.float("VIGIL_IDENTITY_SECONDS", default=3600.0)  # 5.2, 6.4
+VIGIL_RUNS_PER_WORKER = env.int("VIGIL_RUNS_PER_WORKER", default=50)
+VIGIL_LEDGER_DAYS = env.int("VIGIL_LEDGER_DAYS", default=7)  # 2.5
+VIGIL_PREVIEW_MINUTES = env.int("VIGIL_PREVIEW_MINUTES", default=60)  # 6.1
+VIGIL_ALLOW_LOOPBACK = env.bool("VIGIL_ALLOW_LOOPBACK", default=not PRODUCTION)  # sandbox vendors
+
+# --- The queue: a messenger, never the truth --------------------------------------------------------------------------
+# retry must exceed timeout x (1 + (queue_limit + 1) / workers): django-q2 counts it from the fetch.
+Q_CLUSTER = {
+    "name": env.str("VIGIL_CLUSTER", default="vigil"),
+    "orm": "default",
+    "workers": env.int("VIGIL_WORKERS", default=2),
+    "timeout": 300,
+    "retry": 1200,
+    "queue_limit": 2,
+    "bulk": 1,
+    "poll": 0.2 if not PRODUCTION else 1,
+    "save_limit": -1,
+    "max_attempts": 5,
+    "ack_failures": True,
+    "catch_up": False,
+    "label": "Queue",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
+}

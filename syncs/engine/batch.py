@@ -1,0 +1,416 @@
+"""One page on its way to the destination: judge, map, claim, send, settle (PRODUCT 2.3 to 2.7, 3.6 to 3.9).
+
+`deliver` walks a page in one straight line and answers how every record of it is decided. Nothing is called before it
+is claimed, nothing goes out before it is marked as *sending* in a committed statement, and after a lost lease, a cancel
+or a new publication no further call starts: what is out is awaited and recorded as what it is.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from connectors.errors import ConnectorError, InDoubt, Passing, Refused, Rejected
+from connectors.protocol import ConsentEvidence, Contact, EffectKind, Page, Record, Stream
+from syncs.domain import consent, keys, limits
+from syncs.domain.consent import Judgement
+from syncs.domain.lifecycle import UNDECIDED, DeliveryState, Lane, RecordState, worst
+from syncs.domain.mapping import Effect
+from syncs.engine import crash, ledger, sending
+from syncs.engine.ledger import Claim, Memory, Refusal
+from syncs.engine.running import Running
+from syncs.engine.sending import Item
+
+GOOD = frozenset({RecordState.WRITTEN, RecordState.UNCHANGED, RecordState.ALREADY_DELIVERED})
+"""States of an order after which its events may go out."""
+
+
+@dataclass(slots=True)
+class Decision:
+    """What becomes of one record: its own state before any effect, its effects, and the evidence of a refusal."""
+
+    record: Record
+    key: str
+    judgement: Judgement
+    state: RecordState | None = None
+    code: str = ""
+    sentence: str = ""
+    items: list[Item] = field(default_factory=list)
+
+    def refuse(self, code: str) -> None:
+        self.state, self.code, self.items = RecordState.REFUSED, code, []
+
+    @property
+    def final(self) -> RecordState:
+        """The worst of its own state and its effects (PRODUCT 2.2). A withdrawal that landed leaves it refused."""
+        effects = [item.state for item in self.items if not (item.withdraws and item.state in GOOD)]
+        return worst([*([self.state] if self.state else []), *effects])
+
+    @property
+    def reason(self) -> str:
+        """The code that goes with its final state."""
+        return next((item.code for item in self.items if item.state is self.final and item.code), self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How a page is decided. ``refusals`` are kept when the cursor moves over it; ``error`` says why it does not."""
+
+    states: Counter[RecordState]
+    reasons: Counter[str]
+    refusals: tuple[Refusal, ...]
+    changed_addresses: tuple[str, ...]
+    error: Exception | None
+
+    @property
+    def decided(self) -> bool:
+        return not any(self.states[state] for state in UNDECIDED)
+
+
+def evidence_of(said: ConsentEvidence | None) -> dict[str, Any] | None:
+    """The consent evidence as it is stored: no personal data (PRODUCT 3.6)."""
+    if said is None:
+        return None
+    return {
+        "state": said.state,
+        "level": said.level,
+        "given_at": None if said.given_at is None else said.given_at.isoformat(),
+        "valid_format": said.valid_format,
+        "data_sale_opt_out": said.data_sale_opt_out,
+        "field": said.field,
+    }
+
+
+async def deliver(running: Running, page: Page, *, after: str | None, read_no: int) -> Tally:
+    """Deliver one page and say how every record of it is decided.
+
+    Raises LeaseLost, Superseded, Cancelled or Paused when the run may not go on, Refused when the destination refuses
+    the run. Everything that went out before is settled. Passing trouble comes back as `Tally.error`.
+    """
+    decisions = judge(running, page, after)
+    memories = await remember(running, decisions)
+    await keep_out_suppressed(running, decisions)
+    for decision in decisions:
+        plan(running, decision, memories, read_no)
+    await _look(running, decisions)
+    await _claim(running, decisions, read_no)
+    error = await _send(running, decisions)
+    return tally(running, decisions, error)
+
+
+def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
+    """The consent verdict of every record, grouped by destination object (PRODUCT 2.7, 3.6)."""
+    now = running.outside.clock.now()
+    decisions = [
+        Decision(
+            record=record,
+            key=keys.delivery_key(
+                sync_id=running.facts.sync_id,
+                source=running.source_account,
+                after=after,
+                position=record.position,
+                fields=record.fields,
+            ),
+            judgement=consent.judge_subject(record.subject, now, running.policy),
+        )
+        for record in page.records
+    ]
+    for decision in decisions:
+        if not running.mapper.keeps(decision.record):
+            decision.state = RecordState.FILTERED
+    _group(decisions, lambda decision: decision.record.id)
+    if running.stream is Stream.CUSTOMERS:
+        _group(decisions, lambda decision: decision.judgement.address)
+    return decisions
+
+
+def _group(decisions: Sequence[Decision], of: Any) -> None:
+    """Of several records of one object the last position counts, under the strictest consent of them all."""
+    groups: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        name = of(decision)
+        if decision.state is None and name is not None:
+            groups.setdefault(name, []).append(decision)
+    for group in groups.values():
+        strictest = consent.strictest([decision.judgement for decision in group])
+        for decision in group[:-1]:
+            decision.state = RecordState.SUPERSEDED
+        if not strictest.allowed:
+            group[-1].judgement = strictest
+
+
+def contact_object(record: Record) -> str:
+    return f"{EffectKind.CONTACT}:{record.id}"
+
+
+def object_of(effect: Effect) -> str:
+    """The ledger's name for what an effect is about; taking a person off the list is about their contact."""
+    kind = EffectKind.CONTACT if effect.kind is EffectKind.WITHDRAWAL else effect.kind
+    return f"{kind}:{effect.natural_id}"
+
+
+async def remember(running: Running, decisions: Sequence[Decision]) -> dict[str, Memory]:
+    objects: set[str] = set()
+    for decision in decisions:
+        if decision.state is not None:
+            continue
+        if decision.judgement.allowed:
+            effects = running.mapper.effects(decision.record, decision.judgement.address)
+            decision.items = [Item(effect=effect, object=object_of(effect)) for effect in effects]
+            objects.update(item.object for item in decision.items)
+        elif running.stream is Stream.CUSTOMERS:
+            objects.add(contact_object(decision.record))
+    return await ledger.remember(
+        running.outside.database,
+        sync_id=running.facts.sync_id,
+        objects=sorted(objects),
+        changed_at=running.facts.changed_at,
+    )
+
+
+def address_key(running: Running, address: str | None) -> str:
+    return keys.address_key(running.connected.address_secret, address) if address else ""
+
+
+async def keep_out_suppressed(running: Running, decisions: Sequence[Decision]) -> None:
+    """Erased and destination-deleted people are never created again (PRODUCT 3.7)."""
+    allowed = [decision for decision in decisions if decision.items]
+    by_key = {id(decision): address_key(running, decision.judgement.address) for decision in allowed}
+    suppressed = await ledger.suppressed(
+        running.outside.database, workspace_id=running.facts.workspace_id, address_keys=sorted(set(by_key.values()))
+    )
+    for decision in allowed:
+        if by_key[id(decision)] in suppressed:
+            decision.refuse(consent.SUPPRESSED)
+
+
+def plan(running: Running, decision: Decision, memories: dict[str, Memory], read_no: int) -> None:
+    """Decide what can be decided without a call, and prepare the rest."""
+    if decision.state is not None:
+        return
+    if not decision.judgement.allowed:
+        decision.refuse(decision.judgement.code)
+        memory = memories.get(contact_object(decision.record))
+        granted = memory is not None and memory.granted_at is not None
+        if memory is not None and granted and consent.must_leave(decision.judgement, granted=granted):
+            _withdraw(running, decision, memory, read_no)
+        return
+    if running.stream is Stream.CUSTOMERS and _address_changed(running, decision, memories):
+        memory = memories[contact_object(decision.record)]
+        decision.refuse(consent.ADDRESS_CHANGED)
+        _withdraw(running, decision, memory, read_no)
+        return
+    decision.items = [item for item in decision.items if _wanted(running, decision.record, item)]
+    for item in decision.items:
+        _compare(decision, item, memories[item.object], read_no)
+
+
+def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
+    """Take the person off the list; the record stays refused and is undecided until that worked (PRODUCT 3.8)."""
+    effect = running.mapper.withdrawal(decision.record)
+    item = Item(effect=effect, object=object_of(effect), withdraws=True)
+    decision.items = [item]
+    _compare(decision, item, memory, read_no)
+
+
+def _address_changed(running: Running, decision: Decision, memories: dict[str, Memory]) -> bool:
+    memory = memories[contact_object(decision.record)]
+    return bool(memory.address_key) and memory.address_key != address_key(running, decision.judgement.address)
+
+
+def is_history(running: Running, record: Record) -> bool:
+    """Whether an order was placed before the sync was first published: it starts no automation (PRODUCT 1.4)."""
+    first = running.facts.first_published_at
+    return record.order is not None and first is not None and record.order.placed_at < first
+
+
+def _wanted(running: Running, record: Record, item: Item) -> bool:
+    """Events of the past go out only when a person reads history and the rule says so (PRODUCT 1.4)."""
+    first, at = running.facts.first_published_at, item.effect.event_at
+    if item.effect.kind is not EffectKind.EVENT or at is None or first is None or at >= first:
+        return True
+    return running.facts.lane is Lane.MANUAL and running.rule.history_events
+
+
+def _compare(decision: Decision, item: Item, memory: Memory, read_no: int) -> None:
+    """What the ledger remembers of the object may decide the effect: unchanged, superseded, or rejected before."""
+    item.memory = memory
+    if (
+        memory.open_digest is None
+        and memory.seq
+        and (item.effect.append or memory.payload_digest == item.effect.digest)
+    ):
+        again = memory.delivery_key == decision.key
+        item.state = RecordState.ALREADY_DELIVERED if again else RecordState.UNCHANGED
+    elif memory.read_no > read_no:
+        item.state = RecordState.SUPERSEDED
+    elif memory.open_digest is None and memory.rejected_digest == item.effect.digest:
+        item.state = RecordState(memory.rejected_state or RecordState.FAILED)
+        item.code, item.sentence = memory.rejected_code or "", memory.rejected_sentence or ""
+
+
+def to_look_for(running: Running, decisions: Sequence[Decision]) -> list[Decision]:
+    """Records with effects that go out only for people the destination holds (PRODUCT 3.9)."""
+    traits = running.connected.destination.traits
+    return [d for d in decisions if any(item.open and traits[item.effect.kind].looks for item in d.items)]
+
+
+async def _look(running: Running, decisions: Sequence[Decision]) -> None:
+    asking = to_look_for(running, decisions)
+    if asking:
+        await sending.prove(running)
+        await look(running, asking)
+
+
+async def look(running: Running, asking: Sequence[Decision]) -> None:
+    """Ask the destination about the people of ``asking``; who is missing or has said "no" there gets nothing."""
+    people = sorted({item.effect.subject_id for d in asking for item in d.items})
+    contacts = await running.connected.destination.look(people)
+    for decision in asking:
+        _meet(running, decision, contacts.get(decision.items[0].effect.subject_id))
+
+
+def _meet(running: Running, decision: Decision, contact: Contact | None) -> None:
+    no = consent.destination_side(contact, running.rule.list_id, suppressed=False)
+    if no:
+        decision.refuse(no)
+    elif contact is None:
+        decision.state, decision.code, decision.items = RecordState.DEFERRED, "contact_missing", []
+    else:
+        for item in decision.items:
+            item.destination_id = contact.id
+
+
+async def _claim(running: Running, decisions: Sequence[Decision], read_no: int) -> None:
+    """Claim all open effects of the page in one statement."""
+    open_items = [(decision, item) for decision in decisions for item in decision.items if item.open]
+    claims = [_claim_for(running, decision, item) for decision, item in open_items]
+    crash.here("before_claim")
+    claimed = await ledger.claim(
+        running.outside.database,
+        running.lease,
+        claims,
+        run_id=running.facts.run_id,
+        lane=running.facts.lane.value,
+        read_no=read_no,
+    )
+    crash.here("after_claim")
+    for decision, item in open_items:
+        item.claimed = claimed[item.object]
+        item.write = _write_for(running, decision, item)
+
+
+def _claim_for(running: Running, decision: Decision, item: Item) -> Claim:
+    effect, memory = item.effect, item.memory
+    assert memory is not None  # noqa: S101 - plan() compared every item
+    subject = decision.record.subject
+    return Claim(
+        object=item.object,
+        kind=effect.kind,
+        append=effect.append,
+        effect_key=keys.effect_key(
+            running.outside.effect_secret,
+            sync_id=running.facts.sync_id,
+            target=running.target,
+            kind=effect.kind,
+            natural_id=effect.natural_id,
+            seq=memory.seq + 1,
+            payload_digest=effect.digest,
+        ),
+        delivery_key=decision.key,
+        payload_digest=effect.digest,
+        seq=memory.seq + 1,
+        address_key=memory.address_key if item.withdraws else address_key(running, decision.judgement.address),
+        destination_id=item.destination_id or memory.destination_id,
+        event_name=effect.event_name or "",
+        event_at=effect.event_at,
+        evidence=evidence_of(subject.consent if subject else None),
+    )
+
+
+def _write_for(running: Running, decision: Decision, item: Item) -> Any:
+    memory, claimed, subject = item.memory, item.claimed, decision.record.subject
+    assert memory is not None and claimed is not None  # noqa: S101 - claimed just before
+    given_at: datetime | None = subject.consent.given_at if subject else None
+    return item.effect.write(
+        effect_key=claimed.effect_key,
+        known=memory.seq > 0,
+        destination_id=item.destination_id or memory.destination_id or None,
+        consent_at=given_at,
+        granted_at=memory.granted_at,
+        history=is_history(running, decision.record),
+    )
+
+
+ORDER_OF_KINDS = (EffectKind.WITHDRAWAL, EffectKind.CONTACT, EffectKind.ORDER, EffectKind.EVENT)
+
+
+async def _send(running: Running, decisions: Sequence[Decision]) -> Exception | None:
+    """Send what is claimed, kind by kind: an event goes out only after its order landed."""
+    for kind in ORDER_OF_KINDS:
+        items = [
+            item
+            for decision in decisions
+            for item in decision.items
+            if item.open and item.effect.kind is kind and (kind is not EffectKind.EVENT or _order_stands(decision))
+        ]
+        error = await sending.send(running, kind, items)
+        if error is not None:
+            return error
+    return None
+
+
+def _order_stands(decision: Decision) -> bool:
+    return all(item.state in GOOD for item in decision.items if item.effect.kind is EffectKind.ORDER)
+
+
+def tally(running: Running, decisions: Sequence[Decision], error: Exception | None) -> Tally:
+    """Count the page, and name the error that keeps the cursor where it is, if there is one."""
+    states = Counter(decision.final for decision in decisions)
+    refused = [decision for decision in decisions if decision.final in (RecordState.REFUSED, RecordState.DEFERRED)]
+    return Tally(
+        states=states,
+        reasons=Counter(decision.reason for decision in refused if decision.final is RecordState.REFUSED),
+        refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
+        changed_addresses=tuple(d.record.id for d in refused if d.reason == consent.ADDRESS_CHANGED),
+        error=error or _undecided(running, decisions, states),
+    )
+
+
+def _has_row(decision: Decision) -> bool:
+    """Whether the destination's own refusal has already been settled in the ledger."""
+    return any(item.claimed is not None and not item.withdraws for item in decision.items)
+
+
+def _refusal(running: Running, decision: Decision) -> Refusal:
+    subject, record = decision.record.subject, decision.record
+    kind = EffectKind.CONTACT if record.stream is Stream.CUSTOMERS else EffectKind.ORDER
+    return Refusal(
+        object=f"{kind}:{record.id}",
+        kind=kind,
+        delivery_key=decision.key,
+        state=DeliveryState(decision.final.value),
+        code=decision.reason,
+        evidence=evidence_of(subject.consent if subject else None),
+        address_key=address_key(running, decision.judgement.address),
+    )
+
+
+def _undecided(running: Running, decisions: Sequence[Decision], states: Counter[RecordState]) -> ConnectorError | None:
+    failed = [d for d in decisions if d.final is RecordState.FAILED]
+    name = running.connected.destination.kind.capitalize()
+    if failed:
+        alike = limits.alike([d.reason for d in failed], landed=states[RecordState.WRITTEN])
+        first = next((i.sentence for d in failed for i in d.items if i.sentence), "")
+        if alike:
+            text = f"{name} rejected {len(failed)} records of one page alike ({alike}): {first}"
+            return Refused(f"{text} Check the list and the mapping, then publish again.", code="rejected_alike")
+        which = ", ".join(d.record.id for d in failed[:3])
+        return Rejected(f"{name} rejected {len(failed)} of {len(decisions)} records ({which}): {first}")
+    if states[RecordState.IN_DOUBT]:
+        count = states[RecordState.IN_DOUBT]
+        return InDoubt(f"{name} did not answer in time for {count} records. It may have saved them.")
+    if states[RecordState.NOT_YET_TRIED]:
+        return Passing(f"{states[RecordState.NOT_YET_TRIED]} records of the page were not tried.", code="not_tried")
+    return None

@@ -1,0 +1,358 @@
+"""Delivery keys that survive the crash: claim before the call, settle after it (PRODUCT 2.1 to 2.7).
+
+Four statements carry it. `remember` asks what is known of a page's objects. `claim` takes the whole page at once, under
+the lease. `step` does three things in one commit: it settles what has landed, proves that the run may still call, and
+marks what goes out as *sending*. `note_refused` keeps the evidence of refusals when the cursor moves.
+
+Settling is guarded by the claim alone (its fence and state), so that what landed is recorded as landed even by an owner
+that has since lost the lease (PRODUCT 3.3). After a crash only what was *sending* is in doubt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from connectors.protocol import EffectKind
+from syncs.domain.lifecycle import DeliveryState
+from syncs.engine.database import Cursor, Database
+from syncs.engine.lease import HELD, HELD_L, Lease, lost
+
+FAILED_MEMORY = timedelta(hours=24)
+"""How long a rejected content is not sent again by itself (PRODUCT 4.4)."""
+
+_OPEN = "state IN ('claimed', 'in_doubt', 'sending')"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is known of one object before it is claimed.
+
+    ``seq`` 0 means never delivered. ``open_digest`` is set while an earlier claim is open: then what the destination
+    holds is not known. ``rejected_digest`` is the content last rejected or set aside, while that is remembered.
+    """
+
+    object: str
+    seq: int
+    payload_digest: str
+    delivery_key: str
+    read_no: int
+    address_key: str
+    destination_id: str
+    granted_at: datetime | None
+    withdrawn_at: datetime | None
+    open_digest: str | None
+    rejected_digest: str | None
+    rejected_state: str | None
+    rejected_code: str | None
+    rejected_sentence: str | None
+
+
+REMEMBER = f"""
+SELECT p.object, coalesce(t.seq, 0) AS seq, coalesce(t.payload_digest, '') AS payload_digest,
+       coalesce(t.delivery_key, '') AS delivery_key, coalesce(t.read_no, 0) AS read_no,
+       coalesce(t.address_key, '') AS address_key, coalesce(t.destination_id, '') AS destination_id,
+       t.granted_at, t.withdrawn_at, o.payload_digest AS open_digest,
+       r.payload_digest AS rejected_digest, r.state AS rejected_state, r.code AS rejected_code,
+       r.sentence AS rejected_sentence
+FROM unnest(%(objects)s::text[]) AS p (object)
+LEFT JOIN syncs_tombstone t ON t.sync_id = %(sync)s AND t.object = p.object
+LEFT JOIN syncs_delivery o ON o.sync_id = %(sync)s AND o.object = p.object AND o.{_OPEN}
+LEFT JOIN LATERAL (
+    SELECT * FROM (
+        SELECT d.payload_digest, d.state, d.code, d.sentence, d.settled_at
+        FROM syncs_delivery d WHERE d.sync_id = %(sync)s AND d.object = p.object ORDER BY d.id DESC LIMIT 1
+    ) last
+    WHERE last.state IN ('failed', 'set_aside')
+      AND last.settled_at > greatest(vigil_now() - %(memory)s, coalesce(%(changed_at)s, '-infinity'::timestamptz))
+) r ON true
+"""
+
+
+async def remember(
+    database: Database, *, sync_id: int, objects: Sequence[str], changed_at: datetime | None
+) -> dict[str, Memory]:
+    """What is known of ``objects``, by object. One query for a page."""
+    values = {"sync": sync_id, "objects": list(objects), "memory": FAILED_MEMORY, "changed_at": changed_at}
+    return {row["object"]: Memory(**row) for row in await database.rows(REMEMBER, values)}
+
+
+async def suppressed(database: Database, *, workspace_id: int, address_keys: Sequence[str]) -> frozenset[str]:
+    """The keys among ``address_keys`` of people who must never be created again (PRODUCT 3.7)."""
+    rows = await database.rows(
+        "SELECT address_key FROM syncs_suppression WHERE workspace_id = %s AND address_key = ANY(%s)",
+        [workspace_id, list(address_keys)],
+    )
+    return frozenset(row["address_key"] for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is claimed for one effect. Keys and digests are hexadecimal text."""
+
+    object: str
+    kind: EffectKind
+    append: bool
+    effect_key: str
+    delivery_key: str
+    payload_digest: str
+    seq: int
+    address_key: str = ""
+    destination_id: str = ""
+    event_name: str = ""
+    event_at: datetime | None = None
+    evidence: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim that is ours now. ``taken`` says that it was open before: an earlier owner's, or an earlier attempt's.
+
+    ``effect_key`` is the one to send under: an append in doubt keeps the key it may already have landed with.
+    ``call_ends_at`` and ``seconds_left`` bound the earlier call, which may still be out.
+    """
+
+    id: int
+    object: str
+    effect_key: str
+    state: DeliveryState
+    taken: bool
+    sending_at: datetime | None
+    seconds_left: float
+
+
+CLAIM = f"""
+WITH held AS MATERIALIZED (SELECT 1 FROM syncs_lease WHERE {HELD} FOR SHARE),
+page AS MATERIALIZED (
+    SELECT * FROM unnest(%(object)s::text[], %(kind)s::text[], %(append)s::bool[], %(effect_key)s::text[],
+        %(delivery_key)s::text[], %(payload_digest)s::text[], %(seq)s::bigint[], %(address_key)s::text[],
+        %(destination_id)s::text[], %(event_name)s::text[], %(event_at)s::timestamptz[], %(evidence)s::jsonb[])
+    AS p (object, kind, append, effect_key, delivery_key, payload_digest, seq, address_key, destination_id, event_name,
+        event_at, evidence)
+)
+INSERT INTO syncs_delivery AS d (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest,
+    seq, read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, event_name, event_at,
+    granted, claimed_at)
+SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, p.append, p.effect_key, p.delivery_key, p.payload_digest, p.seq,
+    %(read_no)s, %(fence)s, 'claimed', 0, '', '', p.evidence, p.address_key, p.destination_id, p.event_name,
+    p.event_at, false, vigil_now()
+FROM page p CROSS JOIN held ORDER BY p.object
+ON CONFLICT (sync_id, object) WHERE {_OPEN} DO UPDATE SET
+    state = CASE d.state WHEN 'claimed' THEN 'claimed' ELSE 'in_doubt' END,
+    effect_key = CASE WHEN d.append AND d.state <> 'claimed' THEN d.effect_key ELSE EXCLUDED.effect_key END,
+    payload_digest = CASE WHEN d.append AND d.state <> 'claimed' THEN d.payload_digest ELSE EXCLUDED.payload_digest END,
+    event_at = CASE WHEN d.append AND d.state <> 'claimed' THEN d.event_at ELSE EXCLUDED.event_at END,
+    kind = EXCLUDED.kind, delivery_key = EXCLUDED.delivery_key, seq = EXCLUDED.seq, read_no = EXCLUDED.read_no,
+    fence = EXCLUDED.fence, run_id = EXCLUDED.run_id, lane = EXCLUDED.lane, evidence = EXCLUDED.evidence,
+    address_key = EXCLUDED.address_key, event_name = EXCLUDED.event_name
+    WHERE d.fence <= EXCLUDED.fence AND d.read_no <= EXCLUDED.read_no
+RETURNING d.id, d.object, d.effect_key, d.state, xmax <> 0 AS taken, d.sending_at,
+    greatest(0, coalesce(extract(epoch FROM d.call_ends_at - vigil_now()), 0))::float AS seconds_left
+"""
+
+
+async def claim(
+    database: Database, lease: Lease, claims: Sequence[Claim], *, run_id: int, lane: str, read_no: int
+) -> dict[str, Claimed]:
+    """Claim a page's effects under the lease, by object. Raises LeaseLost when it is not held any more.
+
+    Objects must be distinct. An open claim of an earlier owner is taken over: what it had only claimed was never sent,
+    what it had marked as sending is in doubt.
+    """
+    if not claims:
+        return {}
+    names = ("object", "kind", "append", "effect_key", "delivery_key", "payload_digest", "seq", "address_key",
+             "destination_id", "event_name", "event_at")  # fmt: skip
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in claims] for name in names}
+    columns["kind"] = [one.kind.value for one in claims]
+    columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in claims]
+    rows = await database.rows(CLAIM, {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no})
+    if len(rows) != len(claims):
+        raise lost(lease)
+    return {row["object"]: Claimed(**{**row, "state": DeliveryState(row["state"])}) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How one claimed effect ended, or that it goes back to *claimed* (not stored) or to *in doubt*."""
+
+    id: int
+    state: DeliveryState
+    code: str = ""
+    sentence: str = ""
+    destination_id: str = ""
+    granted: bool = False
+    suppress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What the database said at a step: may this run still call, and which claims are marked as going out."""
+
+    held: bool
+    may_call: bool
+    published: bool
+    cancelled: bool
+    sending: frozenset[int]
+    settled: int
+
+
+STEP = f"""
+WITH held AS MATERIALIZED (
+    SELECT l.expires_at > vigil_now() + %(call)s AS may_call, s.state = 'published' AND s.published_id = %(version)s
+        AS published, r.cancel_asked_at IS NOT NULL AS cancelled
+    FROM syncs_lease l JOIN syncs_sync s ON s.id = l.sync_id JOIN syncs_run r ON r.id = %(run)s
+    WHERE {HELD_L}
+    FOR SHARE OF l
+),
+ended AS MATERIALIZED (
+    SELECT * FROM unnest(%(id)s::bigint[], %(state)s::text[], %(code)s::text[], %(sentence)s::text[],
+        %(destination_id)s::text[], %(granted)s::bool[], %(suppress)s::bool[])
+    AS e (id, state, code, sentence, destination_id, granted, suppress)
+),
+settled AS (
+    UPDATE syncs_delivery d SET state = e.state, code = e.code, sentence = e.sentence, granted = e.granted,
+        destination_id = CASE e.destination_id WHEN '' THEN d.destination_id ELSE e.destination_id END,
+        settled_at = CASE WHEN e.state IN ('claimed', 'in_doubt') THEN NULL ELSE vigil_now() END
+    FROM ended e
+    WHERE d.id = e.id AND d.fence = %(fence)s AND d.state IN ('sending', 'in_doubt')
+    RETURNING d.*, e.suppress
+),
+remembered AS (
+    INSERT INTO syncs_tombstone AS t (sync_id, object, seq, payload_digest, delivery_key, read_no, address_key,
+        destination_id, granted_at, withdrawn_at, settled_at)
+    SELECT sync_id, object, seq, payload_digest, delivery_key, read_no, address_key, destination_id,
+        CASE WHEN granted THEN settled_at END, CASE kind WHEN 'withdrawal' THEN settled_at END, settled_at
+    FROM settled WHERE state = 'written'
+    ON CONFLICT (sync_id, object) DO UPDATE SET seq = EXCLUDED.seq, payload_digest = EXCLUDED.payload_digest,
+        delivery_key = EXCLUDED.delivery_key, read_no = EXCLUDED.read_no, address_key = EXCLUDED.address_key,
+        destination_id = CASE EXCLUDED.destination_id WHEN '' THEN t.destination_id ELSE EXCLUDED.destination_id END,
+        granted_at = coalesce(EXCLUDED.granted_at, t.granted_at),
+        withdrawn_at = coalesce(EXCLUDED.withdrawn_at, t.withdrawn_at), settled_at = EXCLUDED.settled_at
+    WHERE t.seq < EXCLUDED.seq AND t.read_no <= EXCLUDED.read_no
+),
+kept_out AS (
+    INSERT INTO syncs_suppression (workspace_id, address_key, reason, seen_at)
+    SELECT DISTINCT ON (address_key) %(workspace)s, address_key, code, vigil_now()
+    FROM settled WHERE suppress AND address_key <> ''
+    ON CONFLICT (workspace_id, address_key) DO NOTHING
+),
+marked AS (
+    UPDATE syncs_delivery d SET state = 'sending', calls = d.calls + 1, sending_at = vigil_now(),
+        call_ends_at = vigil_now() + %(call)s
+    FROM held
+    WHERE held.may_call AND held.published AND NOT held.cancelled AND d.id = ANY(%(send)s::bigint[])
+        AND d.fence = %(fence)s AND d.state IN ('claimed', 'in_doubt')
+    RETURNING d.id
+)
+SELECT (SELECT may_call FROM held) AS may_call, (SELECT published FROM held) AS published,
+    (SELECT cancelled FROM held) AS cancelled, (SELECT count(*) FROM settled) AS settled,
+    ARRAY(SELECT id FROM marked) AS sending
+"""
+
+
+async def step(
+    database: Database,
+    lease: Lease,
+    *,
+    run_id: int,
+    version_id: int,
+    workspace_id: int,
+    settle: Sequence[Settlement],
+    send: Sequence[int],
+    call: timedelta,
+) -> Stand:
+    """Settle what landed, look whether the run may still call, and mark what goes out: one commit.
+
+    ``call`` is the longest time a call of this step may take. Only ids in `Stand.sending` may go out.
+    """
+    columns: dict[str, Any] = {
+        "id": [s.id for s in settle],
+        "state": [s.state.value for s in settle],
+        "code": [s.code[:60] for s in settle],
+        "sentence": [s.sentence[:500] for s in settle],
+        "destination_id": [s.destination_id for s in settle],
+        "granted": [s.granted for s in settle],
+        "suppress": [s.suppress for s in settle],
+    }
+    values = {**lease.held, **columns, "run": run_id, "version": version_id, "workspace": workspace_id}
+    row = await database.row(STEP, {**values, "send": list(send), "call": call})
+    assert row is not None  # noqa: S101 - the statement always answers one row
+    held = row["may_call"] is not None
+    if not held:
+        lease.lost = True
+    return Stand(
+        held=held,
+        may_call=bool(row["may_call"]),
+        published=bool(row["published"]),
+        cancelled=bool(row["cancelled"]),
+        sending=frozenset(row["sending"]),
+        settled=row["settled"],
+    )
+
+
+NOTE_REFUSED = """
+INSERT INTO syncs_delivery (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest, seq,
+    read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, event_name, granted,
+    claimed_at, settled_at)
+SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, false, '', p.delivery_key, '', 0, %(read_no)s, %(fence)s,
+    p.state, 0, p.code, '', p.evidence, p.address_key, '', '', false, vigil_now(), vigil_now()
+FROM unnest(%(object)s::text[], %(kind)s::text[], %(delivery_key)s::text[], %(state)s::text[], %(code)s::text[],
+    %(evidence)s::jsonb[], %(address_key)s::text[])
+AS p (object, kind, delivery_key, state, code, evidence, address_key)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that was refused or deferred before any call, with the evidence for it."""
+
+    object: str
+    kind: EffectKind
+    delivery_key: str
+    state: DeliveryState
+    code: str
+    evidence: dict[str, Any] | None
+    address_key: str
+
+
+async def note_refused(
+    cursor: Cursor, lease: Lease, refusals: Sequence[Refusal], *, run_id: int, lane: str, read_no: int
+) -> None:
+    """Keep the evidence of refusals, in the transaction that moves the cursor over them (PRODUCT 3.6)."""
+    if not refusals:
+        return
+    names = ("object", "delivery_key", "code", "address_key")
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in refusals] for name in names}
+    columns["kind"] = [one.kind.value for one in refusals]
+    columns["state"] = [one.state.value for one in refusals]
+    columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in refusals]
+    values = {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no}
+    await cursor.execute(NOTE_REFUSED, values)
+
+
+PRUNE = """
+WITH old AS (
+    SELECT d.id FROM syncs_delivery d
+    WHERE d.settled_at < vigil_now() - %(age)s
+      AND NOT EXISTS (SELECT 1 FROM syncs_cursor c
+                      WHERE c.sync_id = d.sync_id AND c.lane = d.lane AND c.until IS NOT NULL
+                        AND d.run_id IS NOT DISTINCT FROM (SELECT r.id FROM syncs_run r WHERE r.sync_id = d.sync_id
+                                                           AND r.lane = d.lane AND r.state <> 'finished' LIMIT 1))
+    ORDER BY d.settled_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
+)
+DELETE FROM syncs_delivery d USING old WHERE d.id = old.id RETURNING d.id
+"""
+PRUNE_CHUNK = 5_000
+
+
+async def prune(database: Database, *, age: timedelta) -> int:
+    """Delete completed rows older than ``age`` that no open read needs, in chunks; the number deleted (PRODUCT 2.5)."""
+    deleted = 0
+    while True:
+        rows = await database.rows(PRUNE, {"age": age, "most": PRUNE_CHUNK})
+        deleted += len(rows)
+        if len(rows) < PRUNE_CHUNK:
+            return deleted

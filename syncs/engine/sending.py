@@ -1,0 +1,321 @@
+"""The calls of a page: as many in flight as the destination wants, each proved and marked before it goes out.
+
+One `ledger.step` per wake-up settles what has landed, looks at lease, publication and cancel, and marks the next calls
+as *sending*. A call carries the instant after which no byte of it may leave; that instant was taken before the look and
+lies inside the lease, so no call outlives its owner (PRODUCT 3.2).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from connectors.errors import ConnectorError, InDoubt, Passing, Throttled
+from connectors.protocol import Doubt, EffectKind, EffectTraits, Landing, Receipt, Write
+from syncs.domain import limits, retry
+from syncs.domain.lifecycle import DeliveryState, RecordState
+from syncs.domain.mapping import Effect
+from syncs.engine import crash, ledger
+from syncs.engine.lease import lost
+from syncs.engine.ledger import Claimed, Memory, Settlement, Stand
+from syncs.engine.running import Running
+from syncs.errors import Cancelled, Superseded
+
+RUN_REFUSED = "run_refused"
+LATE_LOOK = "late_look"
+WAIT_CODES = frozenset({"throttled", "too_early"})
+SUPERSEDED = "Another version was published meanwhile. The run stopped before its next write."
+CANCELLED = "The run was cancelled by a person. What was sent is recorded; the cursor stands after the last page."
+
+
+@dataclass(slots=True)
+class Item:
+    """One effect on its way. ``withdraws`` marks taking a person off the list on behalf of a refused record."""
+
+    effect: Effect
+    object: str
+    withdraws: bool = False
+    state: RecordState = RecordState.NOT_YET_TRIED
+    code: str = ""
+    sentence: str = ""
+    destination_id: str = ""
+    memory: Memory | None = None
+    claimed: Claimed | None = None
+    write: Write | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.state is RecordState.NOT_YET_TRIED
+
+    @property
+    def id(self) -> int:
+        assert self.claimed is not None  # noqa: S101 - only claimed items are sent
+        return self.claimed.id
+
+
+LANDINGS: dict[Landing, tuple[DeliveryState, RecordState]] = {
+    Landing.LANDED: (DeliveryState.WRITTEN, RecordState.WRITTEN),
+    Landing.REFUSED: (DeliveryState.REFUSED, RecordState.REFUSED),
+    Landing.REJECTED: (DeliveryState.FAILED, RecordState.FAILED),
+    Landing.DEFERRED: (DeliveryState.DEFERRED, RecordState.DEFERRED),
+    Landing.PASSING: (DeliveryState.CLAIMED, RecordState.NOT_YET_TRIED),
+    Landing.IN_DOUBT: (DeliveryState.IN_DOUBT, RecordState.IN_DOUBT),
+}
+"""How an answer settles a claim, and what it makes of the effect. What passing trouble met was not stored."""
+
+
+async def prove(running: Running) -> None:
+    """Look at lease, publication and cancel before a call that writes nothing. Raises when the run may not go on."""
+    refuse_to_go_on(running, await _step(running, [], [], timedelta(seconds=1)))
+
+
+def refuse_to_go_on(running: Running, stand: Stand) -> None:
+    """Raises LeaseLost, Superseded or Cancelled, whichever the look showed."""
+    if not stand.held:
+        raise lost(running.lease)
+    if stand.cancelled:
+        raise Cancelled(CANCELLED)
+    if not stand.published:
+        raise Superseded(SUPERSEDED)
+
+
+async def _step(running: Running, settle: Sequence[Settlement], send: Sequence[int], call: timedelta) -> Stand:
+    return await ledger.step(
+        running.outside.database,
+        running.lease,
+        run_id=running.facts.run_id,
+        version_id=running.facts.version_id,
+        workspace_id=running.facts.workspace_id,
+        settle=settle,
+        send=send,
+        call=call,
+    )
+
+
+async def send(running: Running, kind: EffectKind, items: Sequence[Item]) -> Exception | None:
+    """Send the claimed ``items`` of one kind. Fresh ones first, then what is in doubt, once it can be asked about.
+
+    Answers the passing error that ended it early, None when every item was tried. Raises what ends the run.
+    """
+    if not items:
+        return None
+    fresh = [item for item in items if item.claimed and item.claimed.state is DeliveryState.CLAIMED]
+    doubts = [item for item in items if item.claimed and item.claimed.state is DeliveryState.IN_DOUBT]
+    error = await Pipeline(running, kind, fresh).run()
+    if error is not None or not doubts:
+        return error
+    unsettled = await settle_doubts(running, kind, doubts)
+    return await Pipeline(running, kind, unsettled).run()
+
+
+async def settle_doubts(running: Running, kind: EffectKind, doubts: Sequence[Item]) -> list[Item]:
+    """Wait until no earlier call can be out any more, then ask about appends; what is left is to be sent again.
+
+    A repeat of an idempotent write has no second effect, so it is simply sent again (PRODUCT 2.4).
+    """
+    traits = running.connected.destination.traits[kind]
+    left = max(item.claimed.seconds_left for item in doubts if item.claimed)
+    await _pause(running, left if traits.idempotent else left + traits.settle.total_seconds())
+    if traits.idempotent:
+        return list(doubts)
+    await prove(running)
+    asked = [_doubt(item) for item in doubts]
+    by = running.outside.clock.monotonic() + traits.deadline.total_seconds()
+    found = await running.connected.destination.find(asked, by=by)
+    landed = [item for item in doubts if item.claimed and item.claimed.effect_key in found]
+    await _step(running, [Settlement(item.id, DeliveryState.WRITTEN) for item in landed], [], timedelta(seconds=1))
+    for item in landed:
+        item.state = RecordState.WRITTEN
+    return [item for item in doubts if item.open]
+
+
+async def _pause(running: Running, seconds: float) -> None:
+    """Wait without holding up other runs, looking each second whether the run still may go on."""
+    until = running.outside.clock.monotonic() + seconds
+    while (left := until - running.outside.clock.monotonic()) > 0:
+        running.lease.require(running.outside.clock)
+        await asyncio.sleep(min(left, running.outside.terms.look.total_seconds()))
+
+
+def _doubt(item: Item) -> Doubt:
+    claimed, write = item.claimed, item.write
+    assert claimed is not None and write is not None and claimed.sending_at is not None  # noqa: S101 - it was sending
+    return Doubt(
+        effect_key=claimed.effect_key,
+        id=write.id,
+        event_name=write.event_name or "",
+        subject_id=write.subject_id,
+        destination_id=write.destination_id,
+        event_at=write.event_at or claimed.sending_at,
+        sent_at=claimed.sending_at,
+    )
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Items of one kind on their way, in calls of at most `EffectTraits.batch`."""
+
+    running: Running
+    kind: EffectKind
+    items: Sequence[Item]
+    waiting: deque[list[Item]] = field(default_factory=deque)
+    flying: dict["asyncio.Task[list[Receipt]]", list[Item]] = field(default_factory=dict)
+    settlements: list[Settlement] = field(default_factory=list)
+    passing_in_a_row: int = 0
+    waits_in_a_row: int = 0
+    late_in_a_row: int = 0
+    not_before: float = 0.0
+    ending: Exception | None = None
+    error: Exception | None = None
+
+    @property
+    def traits(self) -> EffectTraits:
+        return self.running.connected.destination.traits[self.kind]
+
+    async def run(self) -> Exception | None:
+        """Send everything. Answers the passing error that ended it early; raises what ends the run."""
+        size = self.traits.batch
+        self.waiting.extend(list(self.items[at : at + size]) for at in range(0, len(self.items), size))
+        while self.flying or self.settlements or (self.waiting and not self.ending):
+            await self._advance()
+        if self.ending is not None and self.ending is not self.error:
+            raise self.ending
+        return self.error
+
+    async def _advance(self) -> None:
+        calls = self._next_calls()
+        settle, self.settlements = self.settlements, []
+        looked_at = self.running.outside.clock.monotonic()
+        stand = await _step(self.running, settle, [item.id for call in calls for item in call], self.traits.deadline)
+        if settle:
+            crash.here("after_settle")
+        self._depart(calls, stand, looked_at)
+        if self.flying:
+            await self._await_some()
+        elif self.waiting and not self.ending:
+            await _pause(self.running, self.not_before - self.running.outside.clock.monotonic())
+
+    def _next_calls(self) -> list[list[Item]]:
+        """The calls to start now; none while the vendor's wait lasts or when the run is ending."""
+        if self.ending is not None or self.running.outside.clock.monotonic() < self.not_before:
+            return []
+        free = min(self.traits.concurrency - len(self.flying), len(self.waiting))
+        return [self.waiting.popleft() for _ in range(free)]
+
+    def _depart(self, calls: Sequence[list[Item]], stand: Stand, looked_at: float) -> None:
+        """Start the calls whose claims are all marked and whose whole time the lease covers."""
+        if self.ending is None:
+            try:
+                refuse_to_go_on(self.running, stand)
+            except Exception as error:
+                self.ending = error
+        by = looked_at + self.traits.deadline.total_seconds()
+        for call in calls:
+            if self.ending is None and by > self.running.lease.deadline:
+                self.ending = lost(self.running.lease)
+            if self.ending is None and all(item.id in stand.sending for item in call):
+                crash.here("before_call")
+                self.flying[asyncio.create_task(self._call(call, looked_at, by))] = call
+            else:
+                self._not_sent(call, stand)
+
+    def _not_sent(self, call: list[Item], stand: Stand) -> None:
+        """Nothing of it left the house: what was marked goes back to claimed."""
+        self.settlements += [Settlement(item.id, DeliveryState.CLAIMED) for item in call if item.id in stand.sending]
+        if self.ending is None:
+            self.ending = lost(self.running.lease)
+
+    async def _call(self, call: list[Item], looked_at: float, by: float) -> list[Receipt]:
+        """One call. The look before it must be fresh: a process that slept in between does not call."""
+        writes = [item.write for item in call if item.write is not None]
+        if self.running.outside.clock.monotonic() - looked_at > self.running.outside.terms.look.total_seconds():
+            return [Receipt(write.effect_key, Landing.PASSING, code=LATE_LOOK) for write in writes]
+        try:
+            return list(await self.running.connected.destination.write(writes, by=by))
+        except InDoubt as error:
+            return [Receipt(w.effect_key, Landing.IN_DOUBT, error.code, error.sentence) for w in writes]
+        except Throttled as error:
+            return [Receipt(w.effect_key, Landing.PASSING, error.code, error.sentence, wait=error.wait) for w in writes]
+        except Passing as error:
+            return [Receipt(w.effect_key, Landing.PASSING, error.code, error.sentence) for w in writes]
+        except ConnectorError as error:
+            self.ending = self.ending or error
+            return [Receipt(w.effect_key, Landing.PASSING, RUN_REFUSED, error.sentence) for w in writes]
+
+    async def _await_some(self) -> None:
+        done, _ = await asyncio.wait(self.flying, return_when=asyncio.FIRST_COMPLETED)
+        crash.here("after_call")
+        for task in done:
+            call = self.flying.pop(task)
+            self._land(call, task.result())
+
+    def _land(self, call: list[Item], receipts: Sequence[Receipt]) -> None:
+        again: list[Item] = []
+        for item, receipt in zip(call, receipts, strict=True):
+            self._settle(item, receipt)
+            if receipt.landing is not Landing.PASSING:
+                self.passing_in_a_row = self.waits_in_a_row = self.late_in_a_row = 0
+            elif self._pass(item, receipt):
+                again.append(item)
+        if again:
+            self.waiting.appendleft(again)
+
+    def _settle(self, item: Item, receipt: Receipt) -> None:
+        delivery, item.state = LANDINGS[receipt.landing]
+        item.code, item.sentence = receipt.code, receipt.sentence
+        if receipt.landing is Landing.REJECTED and self._may_set_aside():
+            delivery, item.state = DeliveryState.SET_ASIDE, RecordState.SET_ASIDE
+            self.running.set_aside += 1
+        code = "" if receipt.landing is Landing.LANDED else receipt.code
+        self.settlements.append(
+            Settlement(
+                id=item.id,
+                state=delivery,
+                code=code,
+                sentence=receipt.sentence,
+                destination_id=receipt.destination_id or "",
+                granted=receipt.grants,
+                suppress=receipt.suppress,
+            )
+        )
+
+    def _may_set_aside(self) -> bool:
+        total = max(self.running.facts.expected or 0, self.running.set_aside + 1)
+        budget: limits.RejectBudget = self.running.rule.budget
+        return budget.allows(self.running.facts.set_aside + self.running.set_aside + 1, total)
+
+    def _pass(self, item: Item, receipt: Receipt) -> bool:
+        """Whether the item is tried again in this attempt: only after a wait the vendor asked for (PRODUCT 4.1)."""
+        if receipt.code == RUN_REFUSED:
+            return False
+        if receipt.code == LATE_LOOK:
+            return self._look_again()
+        if receipt.code in WAIT_CODES or receipt.wait is not None:
+            return self._wait_for_vendor(receipt)
+        self.passing_in_a_row += 1
+        item.state = RecordState.FAILED
+        self.error = Passing(receipt.sentence, code=receipt.code or None)
+        if self.passing_in_a_row >= retry.PASSING_IN_A_ROW:
+            self.ending = self.ending or self.error
+        return False
+
+    def _look_again(self) -> bool:
+        self.late_in_a_row += 1
+        if self.late_in_a_row < retry.PASSING_IN_A_ROW:
+            return True
+        self.error = Passing("The database answers too slowly to prove the lease before a call.", code=LATE_LOOK)
+        self.ending = self.ending or self.error
+        return False
+
+    def _wait_for_vendor(self, receipt: Receipt) -> bool:
+        now = self.running.outside.clock.monotonic()
+        if now >= self.not_before:
+            self.waits_in_a_row += 1
+        short = retry.is_inline(receipt.wait) and self.waits_in_a_row <= retry.PASSING_IN_A_ROW
+        if short and receipt.wait is not None:
+            self.not_before = max(self.not_before, now + receipt.wait.total_seconds())
+            return True
+        self.error = Throttled(receipt.sentence, wait=receipt.wait)
+        self.ending = self.ending or self.error
+        return False
