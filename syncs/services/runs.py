@@ -1,0 +1,156 @@
+"""Starting, stopping and driving runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from syncs.domain.lifecycle import Lane, Outcome, RunState, SyncState, Trigger
+from syncs.engine import planner, worker
+from syncs.errors import PublicationInvalid
+from syncs.models import Lease, Run, Sync, Version
+from syncs.models.workspaces import Role
+from syncs.services import outside
+from syncs.services.actors import Actor, audit, database_now
+
+log = logging.getLogger(__name__)
+
+WORK = "syncs.tasks.work"
+"""The dotted path of the one task that drives runs. It never moves: queued tasks outlive deploys."""
+
+COLLISION = "Another run of this sync was active, so this one ended. Nothing was read or written."
+
+
+def poke(run_ids: Iterable[int]) -> None:
+    """Invite a worker to look for work, once the rows are committed (Case QUEUE-11). Losing it loses nothing."""
+    for run_id in run_ids:
+        transaction.on_commit(lambda run_id=run_id: async_task(WORK, run_id))  # type: ignore[misc]
+
+
+@transaction.atomic
+def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL) -> Run:
+    """Run now. A run that waits for its next attempt in the same lane is pulled forward; a running one is a collision.
+
+    A collision is a finished run: not queued, not retried, not a failure (PRODUCT 3.4). Raises PublicationInvalid when
+    nothing is published.
+    """
+    actor.require(sync.workspace, Role.OPERATOR)
+    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
+    if locked.state != SyncState.PUBLISHED or locked.published is None:
+        raise PublicationInvalid(f"This sync is {locked.state}: preview it and publish it, then run it.")
+    now = database_now()
+    open_run = Run.objects.select_for_update().filter(sync=locked).exclude(state=RunState.FINISHED).first()
+    if open_run is not None and open_run.state == RunState.WAITING and open_run.lane == lane:
+        Run.objects.filter(pk=open_run.pk).update(due_after=now)
+        run = open_run
+    else:
+        run = _new_run(actor, locked, locked.published, lane, now, collided=open_run is not None)
+    audit(actor, "run.started", locked, workspace=locked.workspace, after={"run": run.pk, "lane": lane.value})
+    if run.state != RunState.FINISHED:
+        poke([run.pk])
+    return run
+
+
+def _new_run(actor: Actor, sync: Sync, version: Version, lane: Lane, now: datetime, *, collided: bool) -> Run:
+    ended: dict[str, Any] = (
+        {
+            "state": RunState.FINISHED.value,
+            "finished_at": now,
+            "outcome": Outcome.COLLIDED.value,
+            "error_code": "collision",
+            "error_sentence": COLLISION,
+        }
+        if collided
+        else {}
+    )
+    return Run.objects.create(
+        sync=sync,
+        version=version,
+        lane=lane.value,
+        trigger=Trigger.PERSON.value,
+        started_by=actor.user,
+        due_after=now,
+        created_at=now,
+        **ended,
+    )
+
+
+@transaction.atomic
+def run_cancel(actor: Actor, run: Run) -> None:
+    """Ask a run to stop. A waiting one ends now; a running one before its next write."""
+    actor.require(run.sync.workspace, Role.OPERATOR)
+    now = database_now()
+    ended = Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(
+        state=RunState.FINISHED.value, finished_at=now, outcome=Outcome.CANCELLED.value, cancel_asked_by=actor.label
+    )
+    if not ended:
+        Run.objects.filter(pk=run.pk, state=RunState.RUNNING).update(cancel_asked_at=now, cancel_asked_by=actor.label)
+    audit(actor, "run.cancelled", run.sync, workspace=run.sync.workspace, after={"run": run.pk})
+
+
+def tick() -> list[int]:
+    """Plan what is due, notice vanished workers, and poke for everything that may start. The runs poked for."""
+    leases_free_dead()
+    run_ids = asyncio.run(_tick())
+    poke(run_ids)
+    return run_ids
+
+
+async def _tick() -> list[int]:
+    given = outside.outside()
+    try:
+        await planner.plan_due(given.database)
+        await planner.recover(given.database)
+        return await planner.due_runs(given.database, given.terms.runs)
+    finally:
+        await given.database.close()
+
+
+def work() -> None:
+    """Drive due runs for one slice's time in this process, and poke again for those that want another slice.
+
+    SIGTERM ends the slices gracefully: every run finishes its page and keeps its place (PRODUCT 8.9).
+    """
+    connection.close()
+    poke(asyncio.run(_work()))
+
+
+async def _work() -> list[int]:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    except (RuntimeError, ValueError):
+        return await worker.work(outside.outside(), stopping)
+    try:
+        return await worker.work(outside.outside(), stopping)
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
+
+
+def leases_free_dead() -> list[int]:
+    """Free what processes held that are proven dead on this host; the runs that are due again (PRODUCT 3.1)."""
+    held = Lease.objects.filter(expires_at__gt=timezone.now()).values_list("holder", flat=True).distinct()
+    dead = sorted(name for name in held if outside.is_proven_dead(name))
+    if not dead:
+        return []
+    log.warning("Freeing what %s dead processes held.", len(dead))
+    return asyncio.run(_free(dead))
+
+
+async def _free(dead: list[str]) -> list[int]:
+    given = outside.outside()
+    try:
+        return await planner.end_of_process(given.database, dead)
+    finally:
+        await given.database.close()
