@@ -338,9 +338,7 @@ WITH old AS (
     SELECT d.id FROM syncs_delivery d
     WHERE d.settled_at < vigil_now() - %(age)s
       AND NOT EXISTS (SELECT 1 FROM syncs_cursor c
-                      WHERE c.sync_id = d.sync_id AND c.lane = d.lane AND c.until IS NOT NULL
-                        AND d.run_id IS NOT DISTINCT FROM (SELECT r.id FROM syncs_run r WHERE r.sync_id = d.sync_id
-                                                           AND r.lane = d.lane AND r.state <> 'finished' LIMIT 1))
+                      WHERE c.sync_id = d.sync_id AND c.lane = d.lane AND c.until IS NOT NULL)
     ORDER BY d.settled_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM syncs_delivery d USING old WHERE d.id = old.id RETURNING d.id

@@ -9,8 +9,8 @@ from connectors.errors import ScopeMissing, WrongAccount
 from connectors.protocol import Destination, Identity, Source, Stream
 from syncs.domain import keys
 from syncs.domain import rule as rules
-from syncs.domain.rule import ConnectionFacts, Rule
 from syncs.domain.lifecycle import Lane
+from syncs.domain.rule import ConnectionFacts, Rule
 from syncs.engine.database import Database
 from syncs.engine.outside import Connected, Terms
 from syncs.engine.running import Facts

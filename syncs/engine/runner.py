@@ -460,6 +460,7 @@ async def _end_attempt(
         if ending.outcome is Outcome.LOST_LEASE:
             return await _lose(connection, held, run_id, ended)
         failures = run["failures"] + (1 if ending.counted else 0)
+        await connection.execute("UPDATE syncs_run SET failures = %s WHERE id = %s", [failures, run_id])
         again = ending.retried and (not ending.counted or retry.after_failure(failures) is retry.Next.AGAIN)
         if again:
             await _wait(connection, outside, run_id, ended, failures, parked)
@@ -500,9 +501,9 @@ async def _wait(
     pause = parked if parked is not None else retry.wait(max(failures, 1), outside.jitter())
     await end_attempt(connection, run_id, ended)
     await connection.execute(
-        "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now() + %s, failures = %s, deaths = 0,"
+        "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now() + %s, deaths = 0,"
         " error_code = %s, error_sentence = %s WHERE id = %s",
-        [pause * outside.terms.retry_scale, failures, ended.code[:60], ended.sentence[:500], run_id],
+        [pause * outside.terms.retry_scale, ended.code[:60], ended.sentence[:500], run_id],
     )
 
 

@@ -38,8 +38,6 @@ async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> l
     slices: dict[asyncio.Task[Outcome | None], int] = {}
     yielded: list[int] = []
     while True:
-        if outside.clock.monotonic() >= until:
-            ending.set()
         if not ending.is_set():
             busy = {*slices.values(), *yielded}
             for run_id in await planner.due_runs(outside.database, outside.terms.runs):
@@ -47,11 +45,14 @@ async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> l
                     slices[asyncio.create_task(runner.slice_(outside, renewer, run_id, ending))] = run_id
         if not slices:
             return yielded
-        done, _ = await asyncio.wait(slices, timeout=LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+        left = LOOK_EVERY if ending.is_set() else min(LOOK_EVERY, max(0.0, until - outside.clock.monotonic()))
+        done, _ = await asyncio.wait(slices, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             run_id = slices.pop(task)
             if _outcome(task, run_id) is Outcome.YIELDED:
                 yielded.append(run_id)
+        if outside.clock.monotonic() >= until:
+            ending.set()
 
 
 def _outcome(task: "asyncio.Task[Outcome | None]", run_id: int) -> Outcome | None:

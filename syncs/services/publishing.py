@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from connectors.errors import ConnectorError
 from syncs.domain import rule as rules
 from syncs.domain import schedule as schedules
-from syncs.domain.lifecycle import Lane, SyncState
+from syncs.domain.lifecycle import Lane, Outcome, SyncState
 from syncs.domain.mapping import Mapper
 from syncs.domain.rule import Rule
 from syncs.engine import preview as previewing
@@ -21,10 +21,11 @@ from syncs.engine import publication
 from syncs.engine.lease import Lease
 from syncs.engine.outside import Connected, Outside
 from syncs.engine.running import Facts, Running
+from syncs.engine.sending import SUPERSEDED
 from syncs.errors import DraftChanged, PublicationInvalid, RuleInvalid
 from syncs.models import Connection, Finding, Preview, Schedule, Sync, Version, Workspace
 from syncs.models.workspaces import Role
-from syncs.services import outside
+from syncs.services import outside, runs
 from syncs.services.actors import Actor, audit, database_now
 
 DEFAULT_EVERY = schedules.DEFAULT_MINUTES
@@ -221,6 +222,7 @@ def sync_publish(actor: Actor, sync: Sync, *, digest: str, reason: str = "") -> 
         raise PublicationInvalid(
             "Another sync already writes to this target. Two syncs may not share one: choose another list."
         ) from None
+    runs.end_waiting(locked, Outcome.SUPERSEDED, SUPERSEDED)
     _plan_from(locked, now)
     Finding.objects.filter(sync=locked, code__in=["paused", "run_failed"], resolved_at=None).update(
         state="resolved", resolved_at=now

@@ -6,17 +6,18 @@ import asyncio
 import logging
 import signal
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 from django_q.tasks import async_task
 
-from syncs.domain.lifecycle import Lane, Outcome, RunState, SyncState, Trigger
-from syncs.engine import planner, worker
+from syncs.domain.lifecycle import Lane, OccurrenceState, Outcome, RunState, SyncState, Trigger
+from syncs.engine import ledger, planner, worker
 from syncs.errors import PublicationInvalid
-from syncs.models import Lease, Run, Sync, Version
+from syncs.models import Attempt, Lease, Occurrence, Run, Sync, Version
 from syncs.models.workspaces import Role
 from syncs.services import outside
 from syncs.services.actors import Actor, audit, database_now
@@ -87,13 +88,28 @@ def _new_run(actor: Actor, sync: Sync, version: Version, lane: Lane, now: dateti
 def run_cancel(actor: Actor, run: Run) -> None:
     """Ask a run to stop. A waiting one ends now; a running one before its next write."""
     actor.require(run.sync.workspace, Role.OPERATOR)
-    now = database_now()
-    ended = Run.objects.filter(pk=run.pk, state=RunState.WAITING).update(
-        state=RunState.FINISHED.value, finished_at=now, outcome=Outcome.CANCELLED.value, cancel_asked_by=actor.label
-    )
-    if not ended:
-        Run.objects.filter(pk=run.pk, state=RunState.RUNNING).update(cancel_asked_at=now, cancel_asked_by=actor.label)
+    sync = Sync.objects.select_for_update().get(pk=run.sync_id)
+    open_run = Run.objects.filter(pk=run.pk).exclude(state=RunState.FINISHED)
+    open_run.update(cancel_asked_at=database_now(), cancel_asked_by=actor.label)
+    end_waiting(sync, Outcome.CANCELLED, f"Cancelled by {actor.label}. The cursor stands after the last whole page.")
     audit(actor, "run.cancelled", run.sync, workspace=run.sync.workspace, after={"run": run.pk})
+
+
+def end_waiting(sync: Sync, outcome: Outcome, sentence: str) -> None:
+    """End a run that waits, in the caller's transaction. Nobody works on it, so a lease it kept between two slices
+    ends with it: the next run need not wait for it to run out."""
+    now = database_now()
+    waiting = list(Run.objects.select_for_update().filter(sync=sync, state=RunState.WAITING))
+    for run in waiting:
+        Attempt.objects.filter(run=run, ended_at=None).update(ended_at=now, outcome=outcome.value)
+        Occurrence.objects.filter(run=run, state=OccurrenceState.DUE.value).update(
+            state=OccurrenceState.DISCARDED.value if run.started_at is None else OccurrenceState.EXECUTED.value,
+            decided_at=now,
+        )
+        Lease.objects.filter(sync=sync, run=run).update(expires_at=now, run=None)
+        run.state, run.finished_at, run.outcome = RunState.FINISHED.value, now, outcome.value
+        run.error_code, run.error_sentence = outcome.value, sentence[:500]
+        run.save()
 
 
 def tick() -> list[int]:
@@ -109,6 +125,7 @@ async def _tick() -> list[int]:
     try:
         await planner.plan_due(given.database)
         await planner.recover(given.database)
+        await ledger.prune(given.database, age=timedelta(days=settings.VIGIL_LEDGER_DAYS))
         return await planner.due_runs(given.database, given.terms.runs)
     finally:
         await given.database.close()
