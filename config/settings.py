@@ -29,6 +29,26 @@ def needed(name: str, meaning: str) -> str:
     return hashlib.sha256(f"vigil {VIGIL_ENV} {name}".encode()).hexdigest()
 
 
+def number(name: str, default: float) -> float:
+    """The value of ``name`` as a number, zero or more. Raises ImproperlyConfigured with what to do."""
+    text = env.str(name, default="")
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ImproperlyConfigured(f"{name} is not a number: set it to one, such as {default:g}, or leave it out.")
+    return value
+
+
+def whole(name: str, default: int) -> int:
+    """The value of ``name`` as a whole number. Raises ImproperlyConfigured with what to do."""
+    value = number(name, default)
+    if value != int(value):
+        raise ImproperlyConfigured(f"{name} is not a whole number: set it to one, such as {default}, or leave it out.")
+    return int(value)
+
+
 # --- Keys -------------------------------------------------------------------------------------------------------------
 SECRET_KEY = needed("SECRET_KEY", "set it to a long random text; it signs sessions and queued tasks.")
 VIGIL_CREDENTIAL_KEYS = needed(
@@ -124,7 +144,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SECURE_SSL_REDIRECT = env.bool("SECURE_SSL_REDIRECT", default=PRODUCTION)
-SECURE_HSTS_SECONDS = env.int("SECURE_HSTS_SECONDS", default=31_536_000 if PRODUCTION else 0)
+SECURE_HSTS_SECONDS = whole("SECURE_HSTS_SECONDS", 31_536_000 if PRODUCTION else 0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = PRODUCTION
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("BEHIND_PROXY", default=False) else None
 SECURE_REFERRER_POLICY = "same-origin"
@@ -142,15 +162,17 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 
 # --- The engine's tunables (each a product default; PRODUCT numbers beside them) --------------------------------------
-VIGIL_LEASE_SECONDS = env.float("VIGIL_LEASE_SECONDS", default=900.0)  # 3.1
-VIGIL_LEASE_RENEW_SECONDS = env.float("VIGIL_LEASE_RENEW_SECONDS", default=300.0)  # 3.1
-VIGIL_SLICE_SECONDS = env.float("VIGIL_SLICE_SECONDS", default=60.0)  # 3.5
-VIGIL_RETRY_SCALE = env.float("VIGIL_RETRY_SCALE", default=1.0)  # tests only: shrinks the waits of 4.1
-VIGIL_RECOUNT_SECONDS = env.float("VIGIL_RECOUNT_SECONDS", default=60.0)  # 5.2
-VIGIL_IDENTITY_SECONDS = env.float("VIGIL_IDENTITY_SECONDS", default=3600.0)  # 5.2, 6.4
-VIGIL_RUNS_PER_WORKER = env.int("VIGIL_RUNS_PER_WORKER", default=50)
-VIGIL_LEDGER_DAYS = env.int("VIGIL_LEDGER_DAYS", default=7)  # 2.5
-VIGIL_PREVIEW_MINUTES = env.int("VIGIL_PREVIEW_MINUTES", default=60)  # 6.1
+VIGIL_LEASE_SECONDS = number("VIGIL_LEASE_SECONDS", 900.0)  # 3.1
+VIGIL_LEASE_RENEW_SECONDS = number("VIGIL_LEASE_RENEW_SECONDS", 300.0)  # 3.1
+VIGIL_SLICE_SECONDS = number("VIGIL_SLICE_SECONDS", 60.0)  # 3.5
+VIGIL_RETRY_SCALE = number("VIGIL_RETRY_SCALE", 1.0)  # tests only: shrinks the waits of 4.1
+VIGIL_CALL_SECONDS = number("VIGIL_CALL_SECONDS", 60.0)  # 3.2: the most a call may take in all
+VIGIL_SETTLE_SECONDS = number("VIGIL_SETTLE_SECONDS", 5.0)  # 2.4: how long an append may take to show
+VIGIL_RECOUNT_SECONDS = number("VIGIL_RECOUNT_SECONDS", 60.0)  # 5.2
+VIGIL_IDENTITY_SECONDS = number("VIGIL_IDENTITY_SECONDS", 3600.0)  # 5.2, 6.4
+VIGIL_RUNS_PER_WORKER = whole("VIGIL_RUNS_PER_WORKER", 50)
+VIGIL_LEDGER_DAYS = whole("VIGIL_LEDGER_DAYS", 7)  # 2.5
+VIGIL_PREVIEW_MINUTES = whole("VIGIL_PREVIEW_MINUTES", 60)  # 6.1
 VIGIL_ALLOW_LOOPBACK = env.bool("VIGIL_ALLOW_LOOPBACK", default=not PRODUCTION)  # sandbox vendors
 
 # --- The queue: a messenger, never the truth --------------------------------------------------------------------------
@@ -158,7 +180,7 @@ VIGIL_ALLOW_LOOPBACK = env.bool("VIGIL_ALLOW_LOOPBACK", default=not PRODUCTION) 
 Q_CLUSTER = {
     "name": env.str("VIGIL_CLUSTER", default="vigil"),
     "orm": "default",
-    "workers": env.int("VIGIL_WORKERS", default=2),
+    "workers": max(1, whole("VIGIL_WORKERS", 2)),
     "timeout": 300,
     "retry": 1200,
     "queue_limit": 2,

@@ -8,6 +8,7 @@ import random
 import socket
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,7 @@ from django.db import connections
 
 from connectors import registry
 from connectors.errors import Refused
+from connectors.protocol import EffectTraits
 from syncs.domain.clock import SystemClock
 from syncs.domain.sealing import SealBroken
 from syncs.engine.database import Database, parameters
@@ -110,12 +112,21 @@ def _in_thread(call: Callable[[], T]) -> T:
 
 def connect_sync(sync: Sync) -> Connected:
     """Open the connectors of a sync. They connect at their first call. Raises Refused."""
+    destination = registry.destination(sync.destination.kind, sync.destination.options, secrets_of(sync.destination))
+    destination.traits = {kind: _bounded(traits) for kind, traits in destination.traits.items()}
     return Connected(
         source=registry.source(sync.source.kind, sync.source.options, secrets_of(sync.source)),
-        destination=registry.destination(sync.destination.kind, sync.destination.options, secrets_of(sync.destination)),
+        destination=destination,
         address_secret=sync.workspace.address_secret(),
         zone=sync.workspace.zone,
     )
+
+
+def _bounded(traits: EffectTraits) -> EffectTraits:
+    """The connector's own times, cut to this installation's: a host with short leases needs short calls."""
+    call = timedelta(seconds=settings.VIGIL_CALL_SECONDS)
+    settle = timedelta(seconds=settings.VIGIL_SETTLE_SECONDS)
+    return replace(traits, deadline=min(traits.deadline, call), settle=min(traits.settle, settle))
 
 
 def secrets_of(connection: Connection) -> dict[str, str]:
