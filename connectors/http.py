@@ -49,6 +49,7 @@ EXCERPT_LENGTH = 200
 SHORTEST_SECRET = 6
 LONGEST_WAIT = timedelta(days=7)
 LONGEST_WAIT_TEXT = 40
+LONGEST_LENGTH_TEXT = 20
 DECIMAL_EXPONENT_CAP = 400
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -143,11 +144,14 @@ ODD_WRITE: Raised = (errors.InDoubt, "in_doubt", "answered with a status that me
 
 def fate_of(error: BaseException) -> Fate:
     """The table's verdict for ``error``, by its nearest mapped class; the library's own cause is looked at first."""
-    seen = error.__cause__ if isinstance(error.__cause__, aiohttp.ClientError) else error
-    for kind in type(seen).__mro__:
+    for kind in type(_root(error)).__mro__:
         if kind in EXCEPTIONS:
             return EXCEPTIONS[kind]
     return Fate.IN_DOUBT
+
+
+def _root(error: BaseException) -> BaseException:
+    return error.__cause__ if isinstance(error.__cause__, aiohttp.ClientError) else error
 
 
 # --- The socket that keeps the deadline -------------------------------------------------------------------------
@@ -187,11 +191,11 @@ class _Socket(socket.socket):
 
     __slots__ = ()
 
-    def send(self, data: Any, flags: int = 0, /) -> int:
+    def send(self, content: Any, flags: int = 0, /) -> int:
         call = _CALL.get()
         if call is not None:
             call.let_out()
-        return super().send(data, flags)
+        return super().send(content, flags)
 
     def sendmsg(self, *arguments: Any) -> int:
         call = _CALL.get()
@@ -351,7 +355,7 @@ class _Garbled(Exception):
 
 async def _body(response: httpx.Response, cap: int) -> bytes:
     declared = response.headers.get("content-length", "")
-    if declared.isdecimal() and len(declared) < LONGEST_WAIT_TEXT and int(declared) > cap:
+    if declared.isdecimal() and len(declared) < LONGEST_LENGTH_TEXT and int(declared) > cap:
         raise _Oversized
     chunks = cast(AsyncIterator[bytes], response.stream)
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
@@ -582,7 +586,7 @@ class Client:
     def _failure(self, error: Exception, call: _Call, writes: bool) -> errors.ConnectorError:
         fate = self._evident(fate_of(error), call)
         late = time.monotonic() >= call.by
-        what = "no answer within the deadline" if late else f"the connection failed ({type(error).__name__})"
+        what = "no answer within the deadline" if late else f"the connection failed ({type(_root(error)).__name__})"
         if fate is Fate.MISUSED:
             return errors.Refused(f"{self.host} cannot be called: its address is not valid.", code="bad_address")
         if fate is Fate.GARBLED:

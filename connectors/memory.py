@@ -5,6 +5,7 @@ could go wrong: the source pages by a key, the destination never lifts a "no", a
 answers for each write on its own.
 """
 
+import hashlib
 import inspect
 import time
 from collections import defaultdict, deque
@@ -164,7 +165,8 @@ class MemorySource(_Scripted):
         return page
 
     def query_digest(self, stream: Stream, window: protocol.Window) -> str:
-        return f"{stream}|{window.since}|{window.until}|{self.page_size}"
+        text = f"{stream}|{window.since}|{window.until}|{self.page_size}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def _page(self, stream: Stream, window: protocol.Window, after: str | None) -> protocol.Page:
         rest = [record for record in self._inside(stream, window) if after is None or _key(record) > after]
@@ -325,6 +327,7 @@ class MemoryDestination(_Scripted):
     async def write(self, writes: Sequence[Write], *, by: float) -> Sequence[Receipt]:
         if len({write.kind for write in writes}) > 1 or any(len(writes) > self.traits[w.kind].batch for w in writes):
             raise ValueError("write takes writes of one kind, at most as many as the traits say")
+
         def answer() -> list[Receipt]:
             if time.monotonic() >= by:
                 return [_late(write) for write in writes]

@@ -30,7 +30,8 @@ LOOK_TTL = timedelta(seconds=60)
 LOOKS_AT_ONCE = 10
 LOOKS_KEPT = 10_000
 ORDER_BATCH = 100
-HISTORY_CALLS = 16
+HISTORY_CALLS = 20
+BATCH_REFUSED = "batch_refused"
 READ_BACK_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 READ_BACK_LONGEST = 3.2
 # 408, 425 and 429 keep their meaning of "later".
@@ -263,7 +264,7 @@ class BrevoDestination:
         history = [write for write in writes if write.history]
         try:
             if history:
-                receipts |= await self._write_history(history, by, [HISTORY_CALLS])
+                receipts |= _with_progress(await self._write_history(history, by, [HISTORY_CALLS]))
             for write in writes:
                 if not write.history:
                     receipts[write.effect_key] = await self._live_order(write, by)
@@ -288,12 +289,14 @@ class BrevoDestination:
         self, writes: Sequence[protocol.Write], by: float, calls_left: list[int]
     ) -> dict[str, Receipt]:
         """One batch, halved while Brevo refuses it as a whole: one bad order must not stop its neighbours."""
+        if calls_left[0] <= 0:
+            return {write.effect_key: _refused_with_others(write) for write in writes}
         calls_left[0] -= 1
         try:
             await self._post_history(writes, by)
         except errors.Rejected as error:
-            if len(writes) == 1 or calls_left[0] <= 0:
-                return {write.effect_key: _receipt_of(error, write) for write in writes}
+            if len(writes) == 1:
+                return {writes[0].effect_key: _receipt_of(error, writes[0])}
             middle = len(writes) // 2
             first = await self._write_history(writes[:middle], by, calls_left)
             return first | await self._second_half(writes[middle:], by, calls_left)
@@ -580,6 +583,22 @@ def _receipt_of(error: errors.ConnectorError, write: protocol.Write) -> Receipt:
 
 def _not_stored(error: errors.ConnectorError, write: protocol.Write) -> Receipt:
     return replace(_receipt_of(error, write), landing=Landing.PASSING)
+
+
+def _refused_with_others(write: protocol.Write) -> Receipt:
+    sentence = "Brevo refused a batch with this order in it, and too many others to find out which one is at fault."
+    return Receipt(write.effect_key, Landing.REJECTED, BATCH_REFUSED, sentence)
+
+
+def _with_progress(receipts: dict[str, Receipt]) -> dict[str, Receipt]:
+    """Orders nobody tried on their own are tried again later, if others of the batch were taken: then they are fewer.
+    If none was, the fault is likelier one of all, and all are told as rejected (PRODUCT 4.2)."""
+    if all(receipt.landing is Landing.REJECTED for receipt in receipts.values()):
+        return receipts
+    return {
+        key: replace(receipt, landing=Landing.PASSING) if receipt.code == BATCH_REFUSED else receipt
+        for key, receipt in receipts.items()
+    }
 
 
 def _unconfirmed(write: protocol.Write) -> Receipt:

@@ -117,9 +117,10 @@ def _lines(connection: Any) -> tuple[protocol.OrderLine, ...]:
     its own number, so that two lines without one are not taken for the same product.
     """
     nodes = line_nodes(connection)
-    left = any(_count(node, "currentQuantity") > 0 for node in nodes)
-    quantity = "currentQuantity" if left else "quantity"
-    return tuple(_line(node, _count(node, quantity)) for node in nodes if _count(node, quantity) > 0)
+    ordered = [_count(node, "quantity") for node in nodes]
+    left = [_count(node, "currentQuantity") for node in nodes]
+    shown = left if any(number > 0 for number in left) else ordered
+    return tuple(_line(node, number) for node, number in zip(nodes, shown, strict=True) if number > 0)
 
 
 def _line(node: Mapping[str, Any], quantity: int) -> protocol.OrderLine:
@@ -149,16 +150,15 @@ def look_redacted(stream: protocol.Stream, nodes: Iterable[Mapping[str, Any]]) -
 
 
 def _shows_a_person(stream: protocol.Stream, row: Mapping[str, Any]) -> bool:
-    if stream is protocol.Stream.CUSTOMERS:
-        names = ("defaultEmailAddress", "defaultPhoneNumber", "firstName", "lastName", "defaultAddress")
-        return any(_holds(row[name]) for name in names)
-    return any(_holds(value) for value in (row["email"], row["phone"], row["customer"]["defaultEmailAddress"]))
+    if stream is protocol.Stream.ORDERS:
+        return bool(row["email"] or row["phone"] or _inside(row["customer"]["defaultEmailAddress"], "emailAddress"))
+    address = row["defaultAddress"] or {}
+    reached = _inside(row["defaultEmailAddress"], "emailAddress") or _inside(row["defaultPhoneNumber"], "phoneNumber")
+    return bool(reached or row["firstName"] or row["lastName"] or any(address.values()))
 
 
-def _holds(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(isinstance(item, str) and item for item in value.values())
-    return bool(value)
+def _inside(owner: Any, name: str) -> Any:
+    return owner[name] if owner else None
 
 
 def _money(bag: Any, where: str) -> tuple[str, str]:

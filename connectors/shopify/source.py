@@ -119,16 +119,15 @@ class ShopifySource:
             writes=False,
             label=label,
         )
-        return _believed(answer.json, paged=variables.get("after") is not None, probed=probed), answer
+        return _believed(answer.json, probed=probed), answer
 
     async def _with_all_lines(self, node: Any) -> Any:
         """The order with the lines beyond the first `LINES_PER_ORDER`, which need questions of their own."""
         records.require(node, queries.ORDER, "Order")
         lines = list(records.line_nodes(node["lineItems"]))
-        info = _object(node["lineItems"].get("pageInfo"), "pageInfo")
-        if not _next_cursor(info, None, bool(lines)):
+        after = _next_cursor(_object(node["lineItems"]["pageInfo"], "pageInfo"), None, bool(lines))
+        if after is None:
             return node
-        after = _next_cursor(info, None, bool(lines))
         for _ in range(LINE_PAGES):
             connection = await self._line_page(node["id"], after)
             lines += records.line_nodes(connection)
@@ -153,12 +152,12 @@ class ShopifySource:
 # --- Whether an answer can be believed --------------------------------------------------------------------------
 
 
-def _believed(body: Any, *, paged: bool, probed: bool) -> Mapping[str, Any]:
+def _believed(body: Any, *, probed: bool) -> Mapping[str, Any]:
     """The ``data`` of an answer that is whole: no errors, no filter misread. Raises as `_raise_for` says."""
     if not isinstance(body, Mapping):
         raise _unreadable("it is no JSON object")
     if "errors" in body:
-        _raise_for(body, paged)
+        _raise_for(body)
     if not isinstance(body.get("data"), Mapping):
         raise _unreadable("it holds no data")
     warned = _warned_roots(body)
@@ -174,8 +173,8 @@ def _believed(body: Any, *, paged: bool, probed: bool) -> Mapping[str, Any]:
             "Nothing of it was used.",
             code="search_warning",
         )
-    data: Mapping[str, Any] = body["data"]
-    return data
+    believed: Mapping[str, Any] = body["data"]
+    return believed
 
 
 def _warned_roots(body: Mapping[str, Any]) -> set[str]:
@@ -197,7 +196,7 @@ def _root(search: Any) -> str:
 Error = Mapping[str, Any]
 
 
-def _raise_for(body: Mapping[str, Any], paged: bool) -> None:
+def _raise_for(body: Mapping[str, Any]) -> None:
     """Raise what the errors of an answer mean. What stays outranks what passes: a missing scope among time-outs
     is a missing scope."""
     found = body["errors"]
@@ -207,7 +206,7 @@ def _raise_for(body: Mapping[str, Any], paged: bool) -> None:
     for code, meaning in _MEANINGS.items():
         for item in listed:
             if _code(item) == code:
-                raise meaning(item, body, paged)
+                raise meaning(item, body)
     raise _unreadable(f"it reports an error of the kind {http.clean(_code(listed[0])) or '(none)'}")
 
 
@@ -216,7 +215,7 @@ def _code(error: Error) -> str:
     return str(extensions.get("code", "")) if isinstance(extensions, Mapping) else ""
 
 
-def _scope_missing(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _scope_missing(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     wanted = str(error["extensions"].get("requiredAccess", "")) or str(error.get("message", ""))
     scopes = sorted(set(re.findall(r"\b(?:read|write)_[a-z_]+\b", wanted)))
     if scopes and "not approved" not in str(error.get("message", "")):
@@ -230,32 +229,32 @@ def _scope_missing(error: Error, body: Mapping[str, Any], paged: bool) -> errors
     )
 
 
-def _too_expensive(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _too_expensive(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     return errors.Refused("Shopify finds the query too expensive; asking again does not help.", code="query_too_costly")
 
 
-def _query_refused(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _query_refused(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     return errors.Refused(
         "Shopify does not understand the query in this API version; this release of Vigil cannot read it.",
         code="query_refused",
     )
 
 
-def _bad_request(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _bad_request(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     if "cursor" in str(error.get("message", "")).lower():
         return errors.CursorStale("Shopify does not accept the page cursor any more; the window is read again.")
-    return _query_refused(error, body, paged)
+    return _query_refused(error, body)
 
 
-def _throttled(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _throttled(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     return errors.Throttled("Shopify throttles this shop's calls; the page is asked for again.", wait=_wait(body))
 
 
-def _internal(error: Error, body: Mapping[str, Any], paged: bool) -> errors.ConnectorError:
+def _internal(error: Error, body: Mapping[str, Any]) -> errors.ConnectorError:
     return errors.Passing("Shopify reports an internal error; the page is asked for again.")
 
 
-_MEANINGS: Mapping[str, Callable[[Error, Mapping[str, Any], bool], errors.ConnectorError]] = MappingProxyType(
+_MEANINGS: Mapping[str, Callable[[Error, Mapping[str, Any]], errors.ConnectorError]] = MappingProxyType(
     {
         "ACCESS_DENIED": _scope_missing,
         "PARSE_ERROR": _query_refused,
@@ -292,14 +291,14 @@ def _nodes(connection: Mapping[str, Any]) -> list[Any]:
 
 
 def _following(connection: Mapping[str, Any], nodes: list[Any], after: str | None) -> str | None:
-    info = _object(connection.get("pageInfo"), "pageInfo")
-    records.require(info, queries.PAGE_INFO, "pageInfo")
-    return _next_cursor(info, after, bool(nodes))
+    paging = _object(connection.get("pageInfo"), "pageInfo")
+    records.require(paging, queries.PAGE_INFO, "pageInfo")
+    return _next_cursor(paging, after, bool(nodes))
 
 
-def _next_cursor(info: Mapping[str, Any], after: str | None, filled: bool) -> str | None:
+def _next_cursor(paging: Mapping[str, Any], after: str | None, filled: bool) -> str | None:
     """The cursor of the next page, None at the end; Unreadable for a page that contradicts itself (PRODUCT 1.7)."""
-    more, end = info.get("hasNextPage"), info.get("endCursor")
+    more, end = paging.get("hasNextPage"), paging.get("endCursor")
     if not isinstance(more, bool) or not (end is None or isinstance(end, str)):
         raise _unreadable("its page says neither whether more follows nor where")
     if more and end is None:

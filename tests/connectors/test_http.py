@@ -353,9 +353,7 @@ def test_the_wait_is_what_the_header_says_and_nonsense_is_none(value: str | None
 @pytest.mark.parametrize(("status", "code"), [(429, "throttled"), (503, "unavailable")])
 def test_a_date_to_wait_for_is_counted_on_the_vendors_clock(status: int, code: str) -> None:
     """Case HTTP-01."""
-    handler = answering(
-        status, date="Mon, 12 Oct 2026 10:00:00 GMT", retry_after="Mon, 12 Oct 2026 10:02:00 GMT"
-    )
+    handler = answering(status, date="Mon, 12 Oct 2026 10:00:00 GMT", retry_after="Mon, 12 Oct 2026 10:02:00 GMT")
 
     error = failing(client(handler))
 
@@ -700,9 +698,7 @@ def test_a_refused_connection_was_not_sent() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    local = http.Client(
-        f"http://127.0.0.1:{port}", {}, allowed_hosts=(), allow_http_hosts=("127.0.0.1",)
-    )
+    local = http.Client(f"http://127.0.0.1:{port}", {}, allowed_hosts=(), allow_http_hosts=("127.0.0.1",))
 
     error = failing(local, writes=True, json={})
 
@@ -731,7 +727,7 @@ def test_a_process_that_stood_still_before_the_first_byte_sends_nothing(monkeypa
 
     async def connects_and_stands_still(self: Any, *arguments: Any, **named: Any) -> Any:
         connection = await connect(self, *arguments, **named)
-        time.sleep(0.1)
+        time.sleep(0.1)  # noqa: ASYNC251 (the whole process stands still)
         return connection
 
     monkeypatch.setattr(http._Connector, "connect", connects_and_stands_still)
