@@ -172,6 +172,10 @@ class Source(Protocol):
         """The page behind cursor ``after`` (None: the first), ascending by (updated_at, id). Raises CursorStale."""
         ...
 
+    async def reread(self, stream: Stream, ids: Sequence[str]) -> Sequence[Record | None]:
+        """Fresh records by id, in the order asked; None where the source holds none any more. At most 250 ids."""
+        ...
+
     def query_digest(self, stream: Stream, window: Window) -> str:
         """Binds a page cursor to the exact query that made it (PRODUCT 1.7)."""
         ...
@@ -272,7 +276,8 @@ class EffectTraits:
     ``batch`` is the most writes in one call, ``concurrency`` the most calls in flight, ``deadline`` the total time of
     one `write` including its read-back. ``idempotent`` says whether a repeat has no second effect; what is not is
     looked up before it is sent again, not before ``settle`` has passed (PRODUCT 2.4). ``looks`` says that the engine
-    asks for the person's present state before it decides (orders and events, PRODUCT 3.9).
+    asks for the person's present state before it decides (orders and events, PRODUCT 3.9). ``findable`` says whether
+    `find` can see it; what is neither idempotent nor findable is sent again and counted as a possible duplicate.
     """
 
     batch: int
@@ -281,6 +286,7 @@ class EffectTraits:
     idempotent: bool
     settle: timedelta
     looks: bool
+    findable: bool = True
 
 
 class Destination(Protocol):

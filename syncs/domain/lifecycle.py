@@ -58,16 +58,21 @@ class OccurrenceState(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run is. A waiting run has a due time; only a finished one has an outcome."""
+    """Where a run is. A waiting run has a due time; only a finished one has an outcome.
+
+    A parked run is history that lets a due scheduled run through (PRODUCT 3.4): it is not open, and goes on afterwards.
+    """
 
     WAITING = "waiting"
     RUNNING = "running"
+    PARKED = "parked"
     FINISHED = "finished"
 
 
 RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
-    RunState.WAITING: frozenset({RunState.RUNNING, RunState.FINISHED}),
-    RunState.RUNNING: frozenset({RunState.WAITING, RunState.FINISHED}),
+    RunState.WAITING: frozenset({RunState.RUNNING, RunState.PARKED, RunState.FINISHED}),
+    RunState.RUNNING: frozenset({RunState.WAITING, RunState.PARKED, RunState.FINISHED}),
+    RunState.PARKED: frozenset({RunState.WAITING, RunState.FINISHED}),
     RunState.FINISHED: frozenset(),
 }
 

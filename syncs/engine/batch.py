@@ -203,7 +203,7 @@ def plan(running: Running, decision: Decision, memories: dict[str, Memory], read
         return
     decision.items = [item for item in decision.items if _wanted(running, decision.record, item)]
     for item in decision.items:
-        _compare(decision, item, memories[item.object], read_no)
+        _compare(running, decision, item, memories[item.object], read_no)
 
 
 def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
@@ -211,7 +211,7 @@ def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int
     effect = running.mapper.withdrawal(decision.record)
     item = Item(effect=effect, object=object_of(effect), withdraws=True)
     decision.items = [item]
-    _compare(decision, item, memory, read_no)
+    _compare(running, decision, item, memory, read_no)
 
 
 def _address_changed(running: Running, decision: Decision, memories: dict[str, Memory]) -> bool:
@@ -233,14 +233,17 @@ def _wanted(running: Running, record: Record, item: Item) -> bool:
     return running.facts.lane is Lane.MANUAL and running.rule.history_events
 
 
-def _compare(decision: Decision, item: Item, memory: Memory, read_no: int) -> None:
+def _is_sent_again(running: Running, item: Item, memory: Memory) -> bool:
+    """Whether a forced run sends what is unchanged: once per run, and no event ever twice (PRODUCT 2.2, 2.5)."""
+    created, settled = running.facts.created_at, memory.settled_at
+    return running.facts.force and not item.effect.append and settled is not None and settled < created
+
+
+def _compare(running: Running, decision: Decision, item: Item, memory: Memory, read_no: int) -> None:
     """What the ledger remembers of the object may decide the effect: unchanged, superseded, or rejected before."""
     item.memory = memory
-    if (
-        memory.open_digest is None
-        and memory.seq
-        and (item.effect.append or memory.payload_digest == item.effect.digest)
-    ):
+    delivered = memory.seq > 0 and (item.effect.append or memory.payload_digest == item.effect.digest)
+    if delivered and memory.open_digest is None and not _is_sent_again(running, item, memory):
         again = memory.delivery_key == decision.key
         item.state = RecordState.ALREADY_DELIVERED if again else RecordState.UNCHANGED
     elif memory.read_no > read_no:
@@ -394,6 +397,7 @@ def _refusal(running: Running, decision: Decision) -> Refusal:
         code=decision.reason,
         evidence=evidence_of(subject.consent if subject else None),
         address_key=address_key(running, decision.judgement.address),
+        subject=subject.id if subject else "",
     )
 
 

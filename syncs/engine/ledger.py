@@ -43,6 +43,7 @@ class Memory:
     destination_id: str
     granted_at: datetime | None
     withdrawn_at: datetime | None
+    settled_at: datetime | None
     open_digest: str | None
     rejected_digest: str | None
     rejected_state: str | None
@@ -54,7 +55,7 @@ REMEMBER = f"""
 SELECT p.object, coalesce(t.seq, 0) AS seq, coalesce(t.payload_digest, '') AS payload_digest,
        coalesce(t.delivery_key, '') AS delivery_key, coalesce(t.read_no, 0) AS read_no,
        coalesce(t.address_key, '') AS address_key, coalesce(t.destination_id, '') AS destination_id,
-       t.granted_at, t.withdrawn_at, o.payload_digest AS open_digest,
+       t.granted_at, t.withdrawn_at, t.settled_at, o.payload_digest AS open_digest,
        r.payload_digest AS rejected_digest, r.state AS rejected_state, r.code AS rejected_code,
        r.sentence AS rejected_sentence
 FROM unnest(%(objects)s::text[]) AS p (object)
@@ -65,7 +66,7 @@ LEFT JOIN LATERAL (
         SELECT d.payload_digest, d.state, d.code, d.sentence, d.settled_at
         FROM syncs_delivery d WHERE d.sync_id = %(sync)s AND d.object = p.object ORDER BY d.id DESC LIMIT 1
     ) last
-    WHERE last.state IN ('failed', 'set_aside')
+    WHERE last.state = 'set_aside' AND last.code <> 'retry_asked' OR last.state = 'failed'
       AND last.settled_at > greatest(vigil_now() - %(memory)s, coalesce(%(changed_at)s, '-infinity'::timestamptz))
 ) r ON true
 """
@@ -133,10 +134,10 @@ page AS MATERIALIZED (
         event_at, evidence)
 )
 INSERT INTO syncs_delivery AS d (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest,
-    seq, read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, event_name, event_at,
-    granted, claimed_at)
+    seq, read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, event_name,
+    event_at, granted, claimed_at)
 SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, p.append, p.effect_key, p.delivery_key, p.payload_digest, p.seq,
-    %(read_no)s, %(fence)s, 'claimed', 0, '', '', p.evidence, p.address_key, p.destination_id, p.event_name,
+    %(read_no)s, %(fence)s, 'claimed', 0, '', '', p.evidence, p.address_key, p.destination_id, '', p.event_name,
     p.event_at, false, vigil_now()
 FROM page p CROSS JOIN held ORDER BY p.object
 ON CONFLICT (sync_id, object) WHERE {_OPEN} DO UPDATE SET
@@ -295,13 +296,13 @@ async def step(
 
 NOTE_REFUSED = """
 INSERT INTO syncs_delivery (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest, seq,
-    read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, event_name, granted,
+    read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, event_name, granted,
     claimed_at, settled_at)
 SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, false, '', p.delivery_key, '', 0, %(read_no)s, %(fence)s,
-    p.state, 0, p.code, '', p.evidence, p.address_key, '', '', false, vigil_now(), vigil_now()
+    p.state, 0, p.code, '', p.evidence, p.address_key, '', p.subject, '', false, vigil_now(), vigil_now()
 FROM unnest(%(object)s::text[], %(kind)s::text[], %(delivery_key)s::text[], %(state)s::text[], %(code)s::text[],
-    %(evidence)s::jsonb[], %(address_key)s::text[])
-AS p (object, kind, delivery_key, state, code, evidence, address_key)
+    %(evidence)s::jsonb[], %(address_key)s::text[], %(subject)s::text[])
+AS p (object, kind, delivery_key, state, code, evidence, address_key, subject)
 """
 
 
@@ -316,6 +317,7 @@ class Refusal:
     code: str
     evidence: dict[str, Any] | None
     address_key: str
+    subject: str
 
 
 async def note_refused(
@@ -324,7 +326,7 @@ async def note_refused(
     """Keep the evidence of refusals, in the transaction that moves the cursor over them (PRODUCT 3.6)."""
     if not refusals:
         return
-    names = ("object", "delivery_key", "code", "address_key")
+    names = ("object", "delivery_key", "code", "address_key", "subject")
     columns: dict[str, Any] = {name: [getattr(one, name) for one in refusals] for name in names}
     columns["kind"] = [one.kind.value for one in refusals]
     columns["state"] = [one.state.value for one in refusals]
@@ -336,7 +338,7 @@ async def note_refused(
 PRUNE = """
 WITH old AS (
     SELECT d.id FROM syncs_delivery d
-    WHERE d.settled_at < vigil_now() - %(age)s
+    WHERE d.settled_at < vigil_now() - %(age)s AND d.state NOT IN ('deferred', 'set_aside')
       AND NOT EXISTS (SELECT 1 FROM syncs_cursor c
                       WHERE c.sync_id = d.sync_id AND c.lane = d.lane AND c.until IS NOT NULL)
     ORDER BY d.settled_at LIMIT %(most)s FOR UPDATE SKIP LOCKED

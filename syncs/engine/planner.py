@@ -4,11 +4,14 @@ Nothing of the timetable lives in memory. Each step is one set-based statement o
 lost is sent again by the next tick, since what is due is a row.
 """
 
+from contextlib import suppress
 from datetime import timedelta
+
+import psycopg
 
 from syncs.domain import schedule
 from syncs.domain.lifecycle import Outcome
-from syncs.engine import lease, runner
+from syncs.engine import findings, lease, runner
 from syncs.engine.database import Cursor, Database, Row
 from syncs.engine.runner import Ended
 
@@ -29,9 +32,10 @@ ON CONFLICT (schedule_id, planned_for) DO NOTHING RETURNING id
 """
 PLAN_RUN = """
 INSERT INTO syncs_run (sync_id, version_id, lane, trigger, state, phase, due_after, failures, deaths, created_at,
-    outcome, verdict, evidence, proof, error_code, error_sentence, states, refusals, unsettled, cancel_asked_by)
-VALUES (%(sync)s, %(version)s, 'scheduled', 'schedule', 'waiting', 'proving', vigil_now(), 0, 0, vigil_now(), '',
-    'open', '{}', '{}', '', '', '{}', '{}', '{}', '')
+    outcome, verdict, evidence, proof, error_code, error_sentence, states, refusals, unsettled, retried, force,
+    possible_duplicates, cancel_asked_by)
+VALUES (%(sync)s, %(version)s, %(lane)s, 'schedule', 'waiting', 'proving', vigil_now(), 0, 0, vigil_now(), '',
+    'open', '{}', '{}', '', '', '{}', '{}', '{}', '{}', false, 0, '')
 ON CONFLICT (sync_id) WHERE state IN ('running', 'waiting') DO NOTHING RETURNING id
 """
 
@@ -64,14 +68,129 @@ async def _plan(cursor: Cursor, row: Row) -> int | None:
     if row["sync_state"] != "published":
         await _decide(cursor, occurrence, "discarded")
         return None
-    await cursor.execute(PLAN_RUN, {"sync": row["sync_id"], "version": row["published_id"]})
+    return await _give_run(cursor, occurrence, row["sync_id"], row["published_id"])
+
+
+async def _give_run(cursor: Cursor, occurrence: Row, sync_id: int, version_id: int) -> int | None:
+    """A run for a due occurrence. It collides with a scheduled run that is open; history that is open yields to it,
+    and the occurrence stays due until it has (PRODUCT 3.4, Case READ-18)."""
+    values = {"sync": sync_id, "version": version_id, "lane": "scheduled"}
+    await cursor.execute(PLAN_RUN, values)
     run = await cursor.fetchone()
     if run is None:
-        await _decide(cursor, occurrence, "collided")
+        yielding = await _ask_to_yield(cursor, sync_id)
+        if yielding is None:
+            await _decide(cursor, occurrence, "collided")
+            return None
+        if not yielding:
+            return None
+        await cursor.execute(PLAN_RUN, values)
+        run = await cursor.fetchone()
+    if run is None:
         return None
     await cursor.execute("UPDATE syncs_occurrence SET run_id = %s WHERE id = %s", [run["id"], occurrence["id"]])
     run_id: int = run["id"]
     return run_id
+
+
+ASK_TO_YIELD = """
+UPDATE syncs_run SET yield_asked_at = coalesce(yield_asked_at, vigil_now()),
+    state = CASE state WHEN 'waiting' THEN 'parked' ELSE state END
+WHERE sync_id = %s AND state IN ('waiting', 'running') AND lane <> 'scheduled'
+RETURNING id, state
+"""
+
+
+async def _ask_to_yield(cursor: Cursor, sync_id: int) -> bool | None:
+    """True when open history is parked already, False when it will be after its page, None when there is none."""
+    await cursor.execute(ASK_TO_YIELD, [sync_id])
+    run = await cursor.fetchone()
+    if run is None:
+        return None
+    if run["state"] == "parked":
+        # Nobody works on a run that waits: a lease it kept between two slices ends with the wait.
+        await cursor.execute(
+            "UPDATE syncs_lease SET expires_at = vigil_now(), run_id = NULL WHERE sync_id = %s AND run_id = %s",
+            [sync_id, run["id"]],
+        )
+    return bool(run["state"] == "parked")
+
+
+WITHOUT_RUN = """
+SELECT o.id, s.id AS sync_id, s.state AS sync_state, s.published_id
+FROM syncs_occurrence o JOIN syncs_schedule c ON c.id = o.schedule_id JOIN syncs_sync s ON s.id = c.sync_id
+WHERE o.state = 'due' AND o.run_id IS NULL ORDER BY o.planned_for FOR UPDATE OF o SKIP LOCKED
+"""
+PARKED = """
+SELECT r.id FROM syncs_run r
+WHERE r.state = 'parked'
+  AND NOT EXISTS (SELECT 1 FROM syncs_run o WHERE o.sync_id = r.sync_id AND o.state IN ('waiting', 'running'))
+  AND NOT EXISTS (SELECT 1 FROM syncs_occurrence o JOIN syncs_schedule c ON c.id = o.schedule_id
+                  WHERE c.sync_id = r.sync_id AND o.state = 'due' AND o.run_id IS NULL)
+ORDER BY r.id
+"""
+GO_ON = "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now(), yield_asked_at = NULL WHERE id = %s"
+
+
+async def change_lanes(database: Database) -> list[int]:
+    """Let scheduled runs through that history has made way for, and history go on behind them; the runs now due."""
+    due: list[int] = []
+    async with database.transaction() as cursor:
+        await cursor.execute(WITHOUT_RUN)
+        for row in await cursor.fetchall():
+            if row["sync_state"] != "published":
+                await _decide(cursor, row, "discarded")
+                continue
+            run_id = await _give_run(cursor, row, row["sync_id"], row["published_id"])
+            due += [] if run_id is None else [run_id]
+    for row in await database.rows(PARKED):
+        # Another run of the sync may have been opened since the look: the constraint decides, and it stays parked.
+        with suppress(psycopg.errors.UniqueViolation):
+            await database.rows(GO_ON, [row["id"]])
+            due.append(row["id"])
+    return due
+
+
+RECONCILE_EVERY = timedelta(days=1)
+DUE_RECONCILES = """
+SELECT s.id, s.published_id FROM syncs_sync s
+WHERE s.state = 'published' AND s.first_published_at < vigil_now() - %(every)s
+  AND NOT EXISTS (SELECT 1 FROM syncs_run r WHERE r.sync_id = s.id AND r.state <> 'finished')
+  AND NOT EXISTS (SELECT 1 FROM syncs_run r WHERE r.sync_id = s.id AND r.lane = 'reconcile'
+                  AND r.created_at > vigil_now() - %(every)s)
+ORDER BY s.id LIMIT %(most)s
+"""
+
+
+async def plan_reconciles(database: Database, most: int = 50) -> list[int]:
+    """The daily second look of each published sync, when nothing else of it is open (PRODUCT 1.6)."""
+    planned: list[int] = []
+    for row in await database.rows(DUE_RECONCILES, {"every": RECONCILE_EVERY, "most": most}):
+        values = {"sync": row["id"], "version": row["published_id"], "lane": "reconcile"}
+        planned += [run["id"] for run in await database.rows(PLAN_RUN, values)]
+    return planned
+
+
+LONG_DEFERRED = """
+SELECT s.workspace_id, s.id AS sync_id, count(*) AS records FROM syncs_delivery d JOIN syncs_sync s ON s.id = d.sync_id
+WHERE d.state = 'deferred' AND d.settled_at < vigil_now() - %s GROUP BY s.workspace_id, s.id
+"""
+DEFERRED_TOO_LONG = timedelta(days=7)
+
+
+async def find_long_deferred(database: Database) -> None:
+    """Records that have waited for another one for a week are a finding (PRODUCT 4.6)."""
+    async with database.transaction() as cursor:
+        await cursor.execute(LONG_DEFERRED, [DEFERRED_TOO_LONG])
+        for row in await cursor.fetchall():
+            await findings.open_finding(
+                cursor,
+                workspace_id=row["workspace_id"],
+                sync_id=row["sync_id"],
+                code="deferred_long",
+                sentence=f"{row['records']} records have waited for their contact for more than 7 days. They are kept; "
+                "see which people are missing at the destination.",
+            )
 
 
 async def _decide(cursor: Cursor, occurrence: Row, state: str) -> None:

@@ -19,7 +19,7 @@ from syncs.errors import Paused, PublicationInvalid, Superseded
 PUBLISH_AGAIN = "Open the draft, preview it and publish again."
 
 FACTS = """
-SELECT r.id AS run_id, r.lane, r.failures, r.expected,
+SELECT r.id AS run_id, r.lane, r.failures, r.expected, r.force, r.created_at,
        coalesce((r.states->>'set_aside')::int, 0) AS set_aside,
        (SELECT max(a.id) FROM syncs_attempt a WHERE a.run_id = r.id) AS attempt_id,
        s.id AS sync_id, s.name AS sync_name, s.workspace_id, s.state, s.published_id, s.changed_at,

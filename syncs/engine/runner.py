@@ -8,7 +8,7 @@ import asyncio
 import logging
 import traceback
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -21,7 +21,7 @@ from syncs.domain import retry
 from syncs.domain.evidence import Evidence
 from syncs.domain.lifecycle import PROVEN, Lane, Outcome, Phase, Verdict
 from syncs.domain.mapping import Mapper
-from syncs.engine import batch, crash, cursor, evidence, findings, lease, ledger, publication, starting
+from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, ledger, publication, starting
 from syncs.engine.batch import Tally
 from syncs.engine.cursor import Read
 from syncs.engine.database import Cursor, Row
@@ -119,6 +119,7 @@ async def _read_and_write(running: Running) -> Outcome:
             continue
         if not read.exhausted:
             return await _yield(running)
+    await again.retry(running)
     await _phase(running, Phase.CLOSING)
     return await _finish(running, read)
 
@@ -148,18 +149,27 @@ async def _open(running: Running) -> Read:
         running.lease,
         facts.lane,
         until=(now - traits.settle).replace(microsecond=0),
-        start=_start(running),
-        overlap=traits.overlap,
+        start=_start(running, now),
+        overlap=RECONCILE_STRETCH if facts.lane is Lane.RECONCILE else traits.overlap,
     )
     digest = running.connected.source.query_digest(running.stream, read.window)
     return read if read.query_digest == digest else await _begin(running, read)
 
 
-def _start(running: Running) -> Any:
-    """Where a lane begins that has never read (PRODUCT 1.4)."""
+RECONCILE_STRETCH = timedelta(days=3)
+"""How far the daily second look reaches back: longer than an index lags or a dropped row stays hidden (1.6)."""
+
+
+def _start(running: Running, now: datetime) -> datetime | None:
+    """Where a lane begins that has never read; None: at the beginning (PRODUCT 1.4)."""
     history = running.stream in running.connected.source.traits.starts_with_history
-    from_beginning = history or running.facts.lane is not Lane.SCHEDULED
-    return None if from_beginning else running.facts.first_published_at
+    first = None if history else running.facts.first_published_at
+    if running.facts.lane is Lane.MANUAL:
+        return None
+    if running.facts.lane is Lane.SCHEDULED:
+        return first
+    back = now - RECONCILE_STRETCH
+    return back if first is None else max(first, back)
 
 
 async def _begin(running: Running, read: Read) -> Read:
@@ -209,7 +219,7 @@ async def _pages(running: Running, read: Read) -> Read:
                 ahead = asyncio.create_task(_ask_page(running, following, following.after))
             running.version_served = page.version_served
             read = await _page(running, read, following, page, number)
-            if read.exhausted or running.ending.is_set():
+            if read.exhausted or running.ending.is_set() or running.yielding:
                 return read
     finally:
         await _drop(ahead)
@@ -263,7 +273,9 @@ UPDATE syncs_run r SET unsettled = '{}', deaths = 0,
         SELECT key AS k, sum(value::bigint) AS v FROM (
             SELECT * FROM jsonb_each_text(r.refusals) UNION ALL SELECT * FROM jsonb_each_text(%(refusals)s)) pairs
         GROUP BY key) summed)
+    , possible_duplicates = r.possible_duplicates + %(doubles)s
 WHERE r.id = %(run)s
+RETURNING r.yield_asked_at IS NOT NULL AND r.lane <> 'scheduled' AS yields
 """
 
 
@@ -271,7 +283,9 @@ async def _count(connection: Cursor, running: Running, tally: Tally) -> None:
     """Counters move with the cursor, in its transaction: read = the sum of the states (PRODUCT 1.5)."""
     states = {state.value: number for state, number in tally.states.items()}
     values = {"states": Jsonb(states), "refusals": Jsonb(dict(tally.reasons)), "run": running.facts.run_id}
-    await connection.execute(COUNT, values)
+    await connection.execute(COUNT, {**values, "doubles": running.possible_duplicates})
+    counted = await connection.fetchone()
+    running.possible_duplicates, running.yielding = 0, bool(counted and counted["yields"])
     await connection.execute("UPDATE syncs_attempt SET pages = pages + 1 WHERE id = %s", [running.facts.attempt_id])
 
 
@@ -295,15 +309,19 @@ async def _phase(running: Running, phase: Phase) -> None:
 
 
 async def _yield(running: Running) -> Outcome:
-    """End the slice: the run keeps its lease, and its next slice takes it over at once (PRODUCT 3.5)."""
+    """End the slice. The run keeps its lease, and its next slice takes it over at once (PRODUCT 3.5); history that a
+    scheduled run waits for gives it back and is parked until that one is through (PRODUCT 3.4)."""
     crash.here("between_slices")
     async with running.outside.database.transaction() as connection:
         await lease.prove(connection, running.lease)
         await connection.execute(
-            "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now() WHERE id = %s AND state = 'running'",
-            [running.facts.run_id],
+            "UPDATE syncs_run SET state = %s, due_after = vigil_now(), yield_asked_at = NULL"
+            " WHERE id = %s AND state = 'running'",
+            ["parked" if running.yielding else "waiting", running.facts.run_id],
         )
-    return Outcome.YIELDED
+        if running.yielding:
+            await lease.release(connection, running.lease)
+    return Outcome.PARKED if running.yielding else Outcome.YIELDED
 
 
 async def _finish(running: Running, read: Read) -> Outcome:

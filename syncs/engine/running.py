@@ -37,6 +37,8 @@ class Facts:
     destination: dict[str, Any]
     set_aside: int
     expected: int | None
+    force: bool
+    created_at: datetime
     now: datetime
 
 
@@ -55,6 +57,8 @@ class Running:
     ending: asyncio.Event
     pages: int = 0
     set_aside: int = 0
+    possible_duplicates: int = 0
+    yielding: bool = False
     version_served: str | None = None
     scopes_missing: tuple[str, ...] = ()
     proof: dict[str, Any] = field(default_factory=dict)

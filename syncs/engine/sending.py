@@ -112,12 +112,16 @@ async def send(running: Running, kind: EffectKind, items: Sequence[Item]) -> Exc
 async def settle_doubts(running: Running, kind: EffectKind, doubts: Sequence[Item]) -> list[Item]:
     """Wait until no earlier call can be out any more, then ask about appends; what is left is to be sent again.
 
-    A repeat of an idempotent write has no second effect, so it is simply sent again (PRODUCT 2.4).
+    A repeat of an idempotent write has no second effect, so it is simply sent again; an append that nobody can look
+    for is sent again too, and counted where people see it (PRODUCT 2.4).
     """
     traits = running.connected.destination.traits[kind]
     left = max(item.claimed.seconds_left for item in doubts if item.claimed)
     await _pause(running, left if traits.idempotent else left + traits.settle.total_seconds())
     if traits.idempotent:
+        return list(doubts)
+    if not traits.findable:
+        running.possible_duplicates += len(doubts)
         return list(doubts)
     await prove(running)
     asked = [_doubt(item) for item in doubts]

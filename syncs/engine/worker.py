@@ -51,6 +51,8 @@ async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> l
             run_id = slices.pop(task)
             if _outcome(task, run_id) is Outcome.YIELDED:
                 yielded.append(run_id)
+        if done:
+            await planner.change_lanes(outside.database)
         if outside.clock.monotonic() >= until:
             ending.set()
 

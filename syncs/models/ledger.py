@@ -40,6 +40,7 @@ class Delivery(models.Model):
     evidence = models.JSONField(null=True, help_text="What the source said of the consent; no personal data.")
     address_key = models.CharField(max_length=64, default="", blank=True, help_text="Keyed hash of the address.")
     destination_id = models.CharField(max_length=100, default="", blank=True)
+    subject = models.CharField(max_length=60, default="", blank=True, help_text="The source's id of the person.")
     event_name = models.CharField(max_length=60, default="", blank=True)
     event_at = models.DateTimeField(null=True, help_text="The event's own time: where to look for it again.")
     granted = models.BooleanField(default=False, help_text="Whether this write put the person on the list.")
@@ -64,6 +65,11 @@ class Delivery(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["sync", "object", "-id"], name="delivery_by_object"),
             models.Index(fields=["settled_at"], condition=models.Q(settled_at__isnull=False), name="delivery_settled"),
+            models.Index(
+                fields=["sync", "id"],
+                condition=fields.one_of("state", [DeliveryState.DEFERRED, DeliveryState.SET_ASIDE]),
+                name="delivery_to_try_again",
+            ),
         ]
         verbose_name_plural = "deliveries"
 

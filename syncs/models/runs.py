@@ -38,6 +38,10 @@ class Run(models.Model):
     refusals = models.JSONField(default=dict, help_text="Refused records by reason code.")
     unsettled = models.JSONField(default=dict, help_text="States of the open batch after a stop; not yet decided.")
     expected = models.BigIntegerField(null=True, help_text="The source's own count for the window.")
+    retried = models.JSONField(default=dict, help_text="Records of earlier reads tried again, by state (4.4, 4.6).")
+    force = models.BooleanField(default=False, help_text="Sends again what is unchanged, on purpose (2.5).")
+    possible_duplicates = models.PositiveIntegerField(default=0, help_text="Appends sent again unseen (2.4).")
+    yield_asked_at = models.DateTimeField(null=True, help_text="When a scheduled run asked to be let through (3.4).")
     cancel_asked_at = models.DateTimeField(null=True, help_text="When a person asked it to stop.")
     cancel_asked_by = models.CharField(max_length=200, default="", blank=True)
 
@@ -57,6 +61,7 @@ class Run(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["due_after"], condition=models.Q(state=RunState.WAITING.value), name="run_due"),
             models.Index(fields=["state"], condition=models.Q(state=RunState.RUNNING.value), name="run_running"),
+            models.Index(fields=["state"], condition=models.Q(state=RunState.PARKED.value), name="run_parked"),
             models.Index(fields=["sync", "-created_at"], name="run_by_sync"),
         ]
 

@@ -129,6 +129,13 @@ class Occurrence(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["schedule", "planned_for"], name="occurrence_once_per_instant"),
         ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["planned_for"],
+                condition=models.Q(state=OccurrenceState.DUE.value, run__isnull=True),
+                name="occurrence_without_run",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.planned_for:%Y-%m-%d %H:%M} {self.state}"

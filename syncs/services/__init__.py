@@ -14,14 +14,20 @@ from syncs.services.publishing import (
     sync_publish,
     sync_save_draft,
 )
+from syncs.services.recovery import CursorPlan, cursor_plan, cursor_reset, deliveries_retry, delivery_set_aside
 from syncs.services.runs import leases_free_dead, run_cancel, run_start, tick, work
 from syncs.services.workspaces import member_add, workspace_create
 
 __all__ = [
     "Actor",
+    "CursorPlan",
     "connection_create",
     "connection_test",
     "connection_update",
+    "cursor_plan",
+    "cursor_reset",
+    "deliveries_retry",
+    "delivery_set_aside",
     "leases_free_dead",
     "member_add",
     "person",

@@ -168,6 +168,8 @@ def _rehearsal(sync: Sync, rule: Rule, given: Outside, connected: Connected, fac
         destination={},
         set_aside=0,
         expected=None,
+        force=False,
+        created_at=now,
         now=now,
     )
     account = facts["source"]["account"].rsplit("/", 1)[-1]

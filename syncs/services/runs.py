@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 WORK = "syncs.tasks.work"
 """The dotted path of the one task that drives runs. It never moves: queued tasks outlive deploys."""
 
+OPEN = (RunState.WAITING.value, RunState.RUNNING.value)
 COLLISION = "Another run of this sync was active, so this one ended. Nothing was read or written."
 
 
@@ -37,30 +38,34 @@ def poke(run_ids: Iterable[int]) -> None:
 
 
 @transaction.atomic
-def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL) -> Run:
-    """Run now. A run that waits for its next attempt in the same lane is pulled forward; a running one is a collision.
+def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool = False) -> Run:
+    """Run now; with ``force`` also what is unchanged is sent again, events excepted (PRODUCT 2.5).
 
-    A collision is a finished run: not queued, not retried, not a failure (PRODUCT 3.4). Raises PublicationInvalid when
-    nothing is published.
+    A run that waits for its next attempt in the same lane is pulled forward; one that is going on is a collision: a
+    finished run, not queued, not retried, not a failure (PRODUCT 3.4). Raises PublicationInvalid when nothing is
+    published.
     """
     actor.require(sync.workspace, Role.OPERATOR)
     locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
     if locked.state != SyncState.PUBLISHED or locked.published is None:
         raise PublicationInvalid(f"This sync is {locked.state}: preview it and publish it, then run it.")
     now = database_now()
-    open_run = Run.objects.select_for_update().filter(sync=locked).exclude(state=RunState.FINISHED).first()
-    if open_run is not None and open_run.state == RunState.WAITING and open_run.lane == lane:
+    open_run = Run.objects.select_for_update().filter(sync=locked, state__in=OPEN).first()
+    waits = open_run is not None and open_run.state == RunState.WAITING
+    if open_run is not None and waits and (open_run.lane, open_run.force) == (lane, force):
         Run.objects.filter(pk=open_run.pk).update(due_after=now)
         run = open_run
     else:
-        run = _new_run(actor, locked, locked.published, lane, now, collided=open_run is not None)
+        run = _new_run(actor, locked, locked.published, lane, now, force=force, collided=open_run is not None)
     audit(actor, "run.started", locked, workspace=locked.workspace, after={"run": run.pk, "lane": lane.value})
     if run.state != RunState.FINISHED:
         poke([run.pk])
     return run
 
 
-def _new_run(actor: Actor, sync: Sync, version: Version, lane: Lane, now: datetime, *, collided: bool) -> Run:
+def _new_run(
+    actor: Actor, sync: Sync, version: Version, lane: Lane, now: datetime, *, force: bool, collided: bool
+) -> Run:
     ended: dict[str, Any] = (
         {
             "state": RunState.FINISHED.value,
@@ -80,27 +85,34 @@ def _new_run(actor: Actor, sync: Sync, version: Version, lane: Lane, now: dateti
         started_by=actor.user,
         due_after=now,
         created_at=now,
+        force=force,
         **ended,
     )
 
 
 @transaction.atomic
 def run_cancel(actor: Actor, run: Run) -> None:
-    """Ask a run to stop. A waiting one ends now; a running one before its next write."""
+    """Ask a run to stop. One that waits ends now; a running one before its next write."""
     actor.require(run.sync.workspace, Role.OPERATOR)
     sync = Sync.objects.select_for_update().get(pk=run.sync_id)
     open_run = Run.objects.filter(pk=run.pk).exclude(state=RunState.FINISHED)
     open_run.update(cancel_asked_at=database_now(), cancel_asked_by=actor.label)
-    end_waiting(sync, Outcome.CANCELLED, f"Cancelled by {actor.label}. The cursor stands after the last whole page.")
+    end_waiting(
+        sync,
+        Outcome.CANCELLED,
+        run_id=run.pk,
+        sentence=f"Cancelled by {actor.label}. The cursor stands after the last whole page.",
+    )
     audit(actor, "run.cancelled", run.sync, workspace=run.sync.workspace, after={"run": run.pk})
 
 
-def end_waiting(sync: Sync, outcome: Outcome, sentence: str) -> None:
-    """End a run that waits, in the caller's transaction. Nobody works on it, so a lease it kept between two slices
-    ends with it: the next run need not wait for it to run out."""
+def end_waiting(sync: Sync, outcome: Outcome, sentence: str, *, run_id: int | None = None) -> None:
+    """End runs that wait or are parked, in the caller's transaction; only ``run_id`` when it is given.
+
+    Nobody works on such a run, so a lease it kept between two slices ends with it."""
     now = database_now()
-    waiting = list(Run.objects.select_for_update().filter(sync=sync, state=RunState.WAITING))
-    for run in waiting:
+    waiting = list(Run.objects.select_for_update().filter(sync=sync, state__in=[RunState.WAITING, RunState.PARKED]))
+    for run in (one for one in waiting if run_id in (None, one.pk)):
         Attempt.objects.filter(run=run, ended_at=None).update(ended_at=now, outcome=outcome.value)
         Occurrence.objects.filter(run=run, state=OccurrenceState.DUE.value).update(
             state=OccurrenceState.DISCARDED.value if run.started_at is None else OccurrenceState.EXECUTED.value,
@@ -125,6 +137,9 @@ async def _tick() -> list[int]:
     try:
         await planner.plan_due(given.database)
         await planner.recover(given.database)
+        await planner.change_lanes(given.database)
+        await planner.plan_reconciles(given.database)
+        await planner.find_long_deferred(given.database)
         await ledger.prune(given.database, age=timedelta(days=settings.VIGIL_LEDGER_DAYS))
         return await planner.due_runs(given.database, given.terms.runs)
     finally:
