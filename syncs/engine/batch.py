@@ -61,6 +61,7 @@ class Tally:
     reasons: Counter[str]
     refusals: tuple[Refusal, ...]
     changed_addresses: tuple[str, ...]
+    good_contacts: tuple[str, ...]
     error: Exception | None
 
     @property
@@ -376,9 +377,16 @@ def tally(running: Running, decisions: Sequence[Decision], error: Exception | No
         states=states,
         reasons=Counter(decision.reason for decision in refused if decision.final is RecordState.REFUSED),
         refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
+        good_contacts=_good_contacts(running, decisions),
         changed_addresses=tuple(d.record.id for d in refused if d.reason == consent.ADDRESS_CHANGED),
         error=error or _undecided(running, decisions, states),
     )
+
+
+def _good_contacts(running: Running, decisions: Sequence[Decision]) -> tuple[str, ...]:
+    if running.stream is not Stream.CUSTOMERS:
+        return ()
+    return tuple(decision.record.id for decision in decisions if decision.final in GOOD)
 
 
 def _has_row(decision: Decision) -> bool:

@@ -16,6 +16,8 @@ Row = DictRow
 Cursor = psycopg.AsyncCursor[DictRow]
 
 CONNECTIONS = 4
+APPLICATION = "vigil-engine"
+"""How the engine's connections are told from the web's in the server's own list."""
 STATEMENT_OPTIONS = "-c plan_cache_mode=force_custom_plan -c lock_timeout=10s -c timezone=UTC"
 """Plans made on an empty ledger would keep a sequential scan; a settle behind a lock must not wait for ever."""
 
@@ -26,7 +28,7 @@ def parameters(settings: dict[str, Any]) -> dict[str, Any]:
     found = {key: settings[name] for key, name in named.items() if settings.get(name)}
     extra = dict(settings.get("OPTIONS", {}))
     options = f"{extra.pop('options', '')} {STATEMENT_OPTIONS}".strip()
-    return {**found, **extra, "options": options}
+    return {"application_name": APPLICATION, **found, **extra, "options": options}
 
 
 class Database:
@@ -38,6 +40,8 @@ class Database:
         for _ in range(size):
             self._free.put_nowait(None)
         self._size = size
+        self._opened: dict[int, int] = {}
+        self._generation = 0
 
     async def _open(self) -> psycopg.AsyncConnection[DictRow]:
         return await psycopg.AsyncConnection.connect(
@@ -48,16 +52,29 @@ class Database:
     async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[DictRow]]:
         connection = await self._free.get()
         try:
-            if connection is None or connection.closed:
-                connection = None
-                connection = await self._open()
+            connection = await self._usable(connection)
             yield connection
         finally:
             if connection is not None and connection.broken:
-                with suppress(psycopg.Error):
-                    await connection.close()
+                # What broke one connection, a restart of the server, has broken the idle ones with it.
+                self._generation += 1
+                await self._shut(connection)
                 connection = None
             self._free.put_nowait(connection)
+
+    async def _usable(self, connection: psycopg.AsyncConnection[DictRow] | None) -> psycopg.AsyncConnection[DictRow]:
+        if connection is not None and not connection.closed and self._opened[id(connection)] == self._generation:
+            return connection
+        if connection is not None:
+            await self._shut(connection)
+        opened = await self._open()
+        self._opened[id(opened)] = self._generation
+        return opened
+
+    async def _shut(self, connection: psycopg.AsyncConnection[DictRow]) -> None:
+        self._opened.pop(id(connection), None)
+        with suppress(psycopg.Error):
+            await connection.close()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Cursor]:
@@ -81,4 +98,4 @@ class Database:
         for _ in range(self._size):
             connection = await self._free.get()
             if connection is not None:
-                await connection.close()
+                await self._shut(connection)

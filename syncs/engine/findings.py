@@ -3,6 +3,8 @@
 The engine knows nothing of e-mail: telling people is a later step over these rows.
 """
 
+from collections.abc import Sequence
+
 from syncs.engine.database import Cursor
 
 OPEN = """
@@ -24,6 +26,18 @@ async def open_finding(
     """Open a finding, or see the open one again."""
     values = {"workspace": workspace_id, "sync": sync_id, "code": code, "subject": subject}
     await cursor.execute(OPEN, {**values, "sentence": sentence[:500]})
+
+
+RESOLVE_SUBJECTS = """
+UPDATE syncs_finding SET state = 'resolved', resolved_at = vigil_now()
+WHERE sync_id = %(sync)s AND code = %(code)s AND subject = ANY(%(subjects)s) AND resolved_at IS NULL
+"""
+
+
+async def resolve_subjects(cursor: Cursor, *, sync_id: int, code: str, subjects: Sequence[str]) -> None:
+    """Close the findings of one code about ``subjects``: they are right again."""
+    if subjects:
+        await cursor.execute(RESOLVE_SUBJECTS, {"sync": sync_id, "code": code, "subjects": list(subjects)})
 
 
 async def resolve(cursor: Cursor, *, sync_id: int, codes: list[str]) -> None:

@@ -195,6 +195,7 @@ class Stand:
     held: bool
     may_call: bool
     published: bool
+    standing: bool
     cancelled: bool
     sending: frozenset[int]
     settled: int
@@ -202,8 +203,8 @@ class Stand:
 
 STEP = f"""
 WITH held AS MATERIALIZED (
-    SELECT l.expires_at > vigil_now() + %(call)s AS may_call, s.state = 'published' AND s.published_id = %(version)s
-        AS published, r.cancel_asked_at IS NOT NULL AS cancelled
+    SELECT l.expires_at > vigil_now() + %(call)s AS may_call, s.published_id = %(version)s AS published,
+        s.state <> 'published' AS standing, r.cancel_asked_at IS NOT NULL AS cancelled
     FROM syncs_lease l JOIN syncs_sync s ON s.id = l.sync_id JOIN syncs_run r ON r.id = %(run)s
     WHERE {HELD_L}
     FOR SHARE OF l
@@ -244,11 +245,12 @@ marked AS (
     UPDATE syncs_delivery d SET state = 'sending', calls = d.calls + 1, sending_at = vigil_now(),
         call_ends_at = vigil_now() + %(call)s
     FROM held
-    WHERE held.may_call AND held.published AND NOT held.cancelled AND d.id = ANY(%(send)s::bigint[])
-        AND d.fence = %(fence)s AND d.state IN ('claimed', 'in_doubt')
+    WHERE held.may_call AND held.published AND NOT held.standing AND NOT held.cancelled
+        AND d.id = ANY(%(send)s::bigint[]) AND d.fence = %(fence)s AND d.state IN ('claimed', 'in_doubt')
     RETURNING d.id
 )
 SELECT (SELECT may_call FROM held) AS may_call, (SELECT published FROM held) AS published,
+    (SELECT standing FROM held) AS standing,
     (SELECT cancelled FROM held) AS cancelled, (SELECT count(*) FROM settled) AS settled,
     ARRAY(SELECT id FROM marked) AS sending
 """
@@ -288,6 +290,7 @@ async def step(
         held=held,
         may_call=bool(row["may_call"]),
         published=bool(row["published"]),
+        standing=bool(row["standing"]),
         cancelled=bool(row["cancelled"]),
         sending=frozenset(row["sending"]),
         settled=row["settled"],

@@ -52,21 +52,37 @@ async def slice_(outside: Outside, renewer: Renewer, run_id: int, ending: asynci
         renewer.forget(held)
 
 
+CLOSE_TRIES = 30
+"""Seconds for which a run tries to write down how it ended while the database does not answer."""
+
+
+async def _close_surely(outside: Outside, held: Lease, run_id: int, error: ConnectorError | VigilError) -> Outcome:
+    """`close`, through a restart of the database. After that the lease runs out and the planner closes the attempt."""
+    for left in reversed(range(CLOSE_TRIES)):
+        try:
+            return await close(outside, held, run_id, error)
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            if not left:
+                raise
+            await asyncio.sleep(1)
+    raise AssertionError("the loop above returns or raises")
+
+
 async def _guarded(outside: Outside, held: Lease, run_id: int, ending: asyncio.Event) -> Outcome:
     try:
         return await _work(outside, held, run_id, ending)
     except (ConnectorError, VigilError) as error:
-        return await close(outside, held, run_id, error)
+        return await _close_surely(outside, held, run_id, error)
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         # The statement's values are not for the log: they may hold what a record contains.
         log.warning("Run %s met a database error: %s", run_id, type(error).__name__)
         trouble = Passing("The database did not answer. The cursor stands after the last whole page.", code="database")
-        return await close(outside, held, run_id, trouble)
+        return await _close_surely(outside, held, run_id, trouble)
     except Exception as error:
         # The outermost border of a run: without it a fault of ours would hold the sync until the lease runs out.
         # Only places are logged: the message of an exception may hold what a record contains.
         log.error("Run %s met a fault of ours: %s\n%s", run_id, type(error).__name__, _places(error))
-        return await close(outside, held, run_id, Faulty(f"{FAULT} ({type(error).__name__})."))
+        return await _close_surely(outside, held, run_id, Faulty(f"{FAULT} ({type(error).__name__})."))
 
 
 FAULT = "Vigil met a fault of its own and stopped before its next write. Staff must look at the worker's log"
@@ -290,6 +306,9 @@ async def _count(connection: Cursor, running: Running, tally: Tally) -> None:
 
 
 async def _find_changed_addresses(connection: Cursor, running: Running, tally: Tally) -> None:
+    await findings.resolve_subjects(
+        connection, sync_id=running.facts.sync_id, code="address_changed", subjects=tally.good_contacts
+    )
     for record_id in tally.changed_addresses:
         await findings.open_finding(
             connection,
@@ -297,8 +316,9 @@ async def _find_changed_addresses(connection: Cursor, running: Running, tally: T
             sync_id=running.facts.sync_id,
             code="address_changed",
             subject=record_id,
-            sentence=f"The address of customer {record_id} changed at the source. The old one was taken off the list; "
-            "nothing was sent to the new one. Decide in the destination which contact is right.",
+            sentence=f"Customer {record_id} has another address at the source than the contact at the destination. "
+            "Nothing was sent to the new one; an old one that we had put on the list was taken off. "
+            "Decide in the destination which contact is right.",
         )
 
 
@@ -353,7 +373,7 @@ def _shows_source(running: Running) -> bool:
     return running.facts.lane is Lane.SCHEDULED or running.stream is Stream.CUSTOMERS
 
 
-RECOVERED = ["run_failed", "paused", "version_drift_seen"]
+RECOVERED = ["run_failed", "paused"]
 
 
 async def _note_version(connection: Cursor, running: Running, found: Evidence) -> None:

@@ -20,12 +20,13 @@ from syncs.engine import crash, ledger
 from syncs.engine.lease import lost
 from syncs.engine.ledger import Claimed, Memory, Settlement, Stand
 from syncs.engine.running import Running
-from syncs.errors import Cancelled, Superseded
+from syncs.errors import Cancelled, Paused, Superseded
 
 RUN_REFUSED = "run_refused"
 LATE_LOOK = "late_look"
 WAIT_CODES = frozenset({"throttled", "too_early"})
 SUPERSEDED = "Another version was published meanwhile. The run stopped before its next write."
+STANDING = "The sync was paused or edited meanwhile. The run stopped before its next write."
 CANCELLED = "The run was cancelled by a person. What was sent is recorded; the cursor stands after the last page."
 
 
@@ -71,13 +72,15 @@ async def prove(running: Running) -> None:
 
 
 def refuse_to_go_on(running: Running, stand: Stand) -> None:
-    """Raises LeaseLost, Superseded or Cancelled, whichever the look showed."""
+    """Raises LeaseLost, Cancelled, Superseded or Paused, whichever the look showed."""
     if not stand.held:
         raise lost(running.lease)
     if stand.cancelled:
         raise Cancelled(CANCELLED)
     if not stand.published:
         raise Superseded(SUPERSEDED)
+    if stand.standing:
+        raise Paused(STANDING)
 
 
 async def _step(running: Running, settle: Sequence[Settlement], send: Sequence[int], call: timedelta) -> Stand:
@@ -181,11 +184,21 @@ class Pipeline:
         """Send everything. Answers the passing error that ended it early; raises what ends the run."""
         size = self.traits.batch
         self.waiting.extend(list(self.items[at : at + size]) for at in range(0, len(self.items), size))
-        while self.flying or self.settlements or (self.waiting and not self.ending):
-            await self._advance()
+        try:
+            while self.flying or self.settlements or (self.waiting and not self.ending):
+                await self._advance()
+        except BaseException:
+            await self._abandon()
+            raise
         if self.ending is not None and self.ending is not self.error:
             raise self.ending
         return self.error
+
+    async def _abandon(self) -> None:
+        """The run cannot go on at all: no call of it stays out unwatched. Their claims stay *sending*: in doubt."""
+        for task in self.flying:
+            task.cancel()
+        await asyncio.gather(*self.flying, return_exceptions=True)
 
     async def _advance(self) -> None:
         calls = self._next_calls()
@@ -246,6 +259,10 @@ class Pipeline:
         except ConnectorError as error:
             self.ending = self.ending or error
             return [Receipt(w.effect_key, Landing.PASSING, RUN_REFUSED, error.sentence) for w in writes]
+        except Exception as error:
+            # A fault of ours inside a call: nobody knows whether it was stored, and the run ends with that fault.
+            self.ending = self.ending or error
+            return [Receipt(w.effect_key, Landing.IN_DOUBT, "internal_fault") for w in writes]
 
     async def _await_some(self) -> None:
         done, _ = await asyncio.wait(self.flying, return_when=asyncio.FIRST_COMPLETED)
@@ -271,12 +288,11 @@ class Pipeline:
         if receipt.landing is Landing.REJECTED and self._may_set_aside():
             delivery, item.state = DeliveryState.SET_ASIDE, RecordState.SET_ASIDE
             self.running.set_aside += 1
-        code = "" if receipt.landing is Landing.LANDED else receipt.code
         self.settlements.append(
             Settlement(
                 id=item.id,
                 state=delivery,
-                code=code,
+                code=receipt.code,
                 sentence=receipt.sentence,
                 destination_id=receipt.destination_id or "",
                 granted=receipt.grants,

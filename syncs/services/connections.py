@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from connectors import registry
@@ -64,6 +65,10 @@ def connection_update(
 
 def _check(kind: str, options: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
     """Raises registry's error for what no connector could be made of."""
+    if options.get(registry.BASE_URL) and not settings.VIGIL_ALLOW_LOOPBACK:
+        raise registry.SettingsRefused(
+            "A sandbox address is for trials only: leave it out, or set VIGIL_ALLOW_LOOPBACK."
+        )
     registry.end(kind, options, secrets)
 
 

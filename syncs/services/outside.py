@@ -23,7 +23,7 @@ from syncs.domain.clock import SystemClock
 from syncs.domain.sealing import SealBroken
 from syncs.engine.database import Database, parameters
 from syncs.engine.outside import Connected, Outside, Terms
-from syncs.models import Connection, Sync
+from syncs.models import Connection, Sync, Workspace
 
 T = TypeVar("T")
 
@@ -117,16 +117,23 @@ def connect_sync(sync: Sync) -> Connected:
     return Connected(
         source=registry.source(sync.source.kind, sync.source.options, secrets_of(sync.source)),
         destination=destination,
-        address_secret=sync.workspace.address_secret(),
+        address_secret=_address_secret(sync.workspace),
         zone=sync.workspace.zone,
     )
 
 
+def _address_secret(workspace: Workspace) -> bytes:
+    try:
+        return workspace.address_secret()
+    except SealBroken as error:
+        raise Refused(str(error), code="credential_unreadable") from None
+
+
 def _bounded(traits: EffectTraits) -> EffectTraits:
-    """The connector's own times, cut to this installation's: a host with short leases needs short calls."""
+    """The connector's own deadlines cut to this installation's, and its time for an append to show."""
     call = timedelta(seconds=settings.VIGIL_CALL_SECONDS)
     settle = timedelta(seconds=settings.VIGIL_SETTLE_SECONDS)
-    return replace(traits, deadline=min(traits.deadline, call), settle=min(traits.settle, settle))
+    return replace(traits, deadline=min(traits.deadline, call), settle=settle if traits.settle else traits.settle)
 
 
 def secrets_of(connection: Connection) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.utils import timezone
 from django_q.tasks import async_task
 
 from syncs.domain.lifecycle import Lane, OccurrenceState, Outcome, RunState, SyncState, Trigger
@@ -172,7 +171,7 @@ async def _work() -> list[int]:
 
 def leases_free_dead() -> list[int]:
     """Free what processes held that are proven dead on this host; the runs that are due again (PRODUCT 3.1)."""
-    held = Lease.objects.filter(expires_at__gt=timezone.now()).values_list("holder", flat=True).distinct()
+    held = Lease.objects.filter(expires_at__gt=database_now()).values_list("holder", flat=True).distinct()
     dead = sorted(name for name in held if outside.is_proven_dead(name))
     if not dead:
         return []
