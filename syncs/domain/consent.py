@@ -7,6 +7,7 @@ field names, and what it hands out holds no personal data but the address in its
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import email_validator
@@ -197,6 +198,7 @@ def _leniency(judgement: Judgement) -> tuple[bool, bool, int]:
     return not judgement.withdrawn, judgement.allowed, _RANK.get(judgement.code, len(CODES))
 
 
+@lru_cache(maxsize=4096)
 def normalise_address(text: str) -> Address:
     """The address trimmed, in lower case, its domain as punycode; or why it cannot be sent (Cases DATA-04, DATA-05).
 

@@ -242,11 +242,12 @@ kept_out AS (
     ON CONFLICT (workspace_id, address_key) DO NOTHING
 ),
 marked AS (
-    UPDATE syncs_delivery d SET state = 'sending', calls = d.calls + 1, sending_at = vigil_now(),
-        call_ends_at = vigil_now() + %(call)s
+    UPDATE syncs_delivery d SET state = 'sending', calls = d.calls + (d.state <> 'sending')::int,
+        sending_at = vigil_now(), call_ends_at = vigil_now() + %(call)s
     FROM held
     WHERE held.may_call AND held.published AND NOT held.standing AND NOT held.cancelled
-        AND d.id = ANY(%(send)s::bigint[]) AND d.fence = %(fence)s AND d.state IN ('claimed', 'in_doubt')
+        AND d.id = ANY(%(send)s::bigint[]) AND d.fence = %(fence)s
+        AND d.state IN ('claimed', 'in_doubt', 'sending')
     RETURNING d.id
 )
 SELECT (SELECT may_call FROM held) AS may_call, (SELECT published FROM held) AS published,

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from connectors.errors import ConnectorError, InDoubt, Passing, Throttled
 from connectors.protocol import Doubt, EffectKind, EffectTraits, Landing, Receipt, Write
@@ -44,6 +45,7 @@ class Item:
     memory: Memory | None = None
     claimed: Claimed | None = None
     write: Write | None = None
+    marked: bool = False
 
     @property
     def open(self) -> bool:
@@ -160,15 +162,38 @@ def _doubt(item: Item) -> Doubt:
 
 
 @dataclass(slots=True)
+class Call:
+    """Writes that go out together. ``looked_at`` and ``by``, monotonic, are of the look that marked them."""
+
+    items: list[Item]
+    looked_at: float = 0.0
+    by: float = 0.0
+
+
+SETTLE_GROUP = 50
+"""Landed effects that are worth a statement of their own; a second's worth is, too."""
+AHEAD = 2
+"""Calls marked ahead, as a multiple of those in flight: a call that lands is followed at once."""
+
+
+@dataclass(slots=True)
 class Pipeline:
-    """Items of one kind on their way, in calls of at most `EffectTraits.batch`."""
+    """Items of one kind on their way, in calls of at most `EffectTraits.batch`.
+
+    ``waiting`` is claimed, ``ready`` is marked as *sending*, ``flying`` is out. One step at a time runs beside the
+    flying calls; a mark whose look is older than a second is made again before its call may go.
+    """
 
     running: Running
     kind: EffectKind
     items: Sequence[Item]
-    waiting: deque[list[Item]] = field(default_factory=deque)
-    flying: dict["asyncio.Task[list[Receipt]]", list[Item]] = field(default_factory=dict)
+    waiting: deque[Call] = field(default_factory=deque)
+    ready: deque[Call] = field(default_factory=deque)
+    flying: dict["asyncio.Task[list[Receipt]]", Call] = field(default_factory=dict)
+    stepping: "asyncio.Task[Stand] | None" = None
+    marking: list[Call] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
+    stepped_at: float = 0.0
     passing_in_a_row: int = 0
     waits_in_a_row: int = 0
     late_in_a_row: int = 0
@@ -180,12 +205,15 @@ class Pipeline:
     def traits(self) -> EffectTraits:
         return self.running.connected.destination.traits[self.kind]
 
+    def _now(self) -> float:
+        return self.running.outside.clock.monotonic()
+
     async def run(self) -> Exception | None:
         """Send everything. Answers the passing error that ended it early; raises what ends the run."""
         size = self.traits.batch
-        self.waiting.extend(list(self.items[at : at + size]) for at in range(0, len(self.items), size))
+        self.waiting.extend(Call(list(self.items[at : at + size])) for at in range(0, len(self.items), size))
         try:
-            while self.flying or self.settlements or (self.waiting and not self.ending):
+            while self._is_busy():
                 await self._advance()
         except BaseException:
             await self._abandon()
@@ -194,62 +222,110 @@ class Pipeline:
             raise self.ending
         return self.error
 
+    def _is_busy(self) -> bool:
+        if self.ending is not None:
+            self._take_back()
+        unsent = self.waiting or self.ready
+        return bool(self.flying or self.stepping or self.settlements or (unsent and self.ending is None))
+
+    def _take_back(self) -> None:
+        """The run is ending: what is marked and has not left goes back to claimed. It was never sent."""
+        for call in (*self.ready, *self.waiting):
+            self.settlements += [Settlement(item.id, DeliveryState.CLAIMED) for item in call.items if item.marked]
+        self.ready.clear()
+        self.waiting.clear()
+
     async def _abandon(self) -> None:
         """The run cannot go on at all: no call of it stays out unwatched. Their claims stay *sending*: in doubt."""
-        for task in self.flying:
+        tasks = [*self.flying, *([self.stepping] if self.stepping else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.flying, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _advance(self) -> None:
-        calls = self._next_calls()
+        self._depart()
+        if self.stepping is None and self._wants_step():
+            self._start_step()
+        tasks: list[asyncio.Task[Any]] = [*self.flying, *([self.stepping] if self.stepping else [])]
+        if not tasks:
+            await _pause(self.running, self.not_before - self._now())
+            return
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task is self.stepping:
+                self._stepped(task.result())
+            else:
+                crash.here("after_call")
+                self._land(self.flying.pop(task), task.result())
+
+    def _is_fresh(self, call: Call) -> bool:
+        return self._now() - call.looked_at <= self.running.outside.terms.look.total_seconds()
+
+    def _depart(self) -> None:
+        """Start ready calls whose look is fresh and whose whole time the lease covers."""
+        while self.ready and self.ending is None and len(self.flying) < self.traits.concurrency:
+            call = self.ready[0]
+            if self._now() < self.not_before or not self._is_fresh(call):
+                return
+            if not self.running.lease.covers(self.running.outside.clock, call.by - self._now()):
+                self.ending = lost(self.running.lease)
+                return
+            crash.here("before_call")
+            self.ready.popleft()
+            self.flying[asyncio.create_task(self._call(call))] = call
+
+    def _wants_step(self) -> bool:
+        """Calls are running out, enough has landed, or what has landed is a second old."""
+        due = self._now() - self.stepped_at > self.running.outside.terms.look.total_seconds()
+        if self.settlements and (len(self.settlements) >= SETTLE_GROUP or not self.flying or due):
+            return True
+        if self.ending is not None or self._now() < self.not_before:
+            return False
+        fresh = sum(map(self._is_fresh, self.ready))
+        return fresh <= self.traits.concurrency // 2 and bool(self.waiting or len(self.ready) > fresh)
+
+    def _start_step(self) -> None:
+        """Settle all that has landed and mark the next calls, stale ones again, in one statement beside the calls."""
+        calls = self._to_mark()
         settle, self.settlements = self.settlements, []
-        looked_at = self.running.outside.clock.monotonic()
-        stand = await _step(self.running, settle, [item.id for call in calls for item in call], self.traits.deadline)
-        if settle:
-            crash.here("after_settle")
-        self._depart(calls, stand, looked_at)
-        if self.flying:
-            await self._await_some()
-        elif self.waiting and not self.ending:
-            await _pause(self.running, self.not_before - self.running.outside.clock.monotonic())
+        self.marking, self.stepped_at = calls, self._now()
+        ids = [item.id for call in calls for item in call.items]
+        self.stepping = asyncio.create_task(_step(self.running, settle, ids, self.traits.deadline))
 
-    def _next_calls(self) -> list[list[Item]]:
-        """The calls to start now; none while the vendor's wait lasts or when the run is ending."""
-        if self.ending is not None or self.running.outside.clock.monotonic() < self.not_before:
+    def _to_mark(self) -> list[Call]:
+        if self.ending is not None or self._now() < self.not_before:
             return []
-        free = min(self.traits.concurrency - len(self.flying), len(self.waiting))
-        return [self.waiting.popleft() for _ in range(free)]
+        stale = [call for call in self.ready if not self._is_fresh(call)]
+        self.ready = deque(call for call in self.ready if self._is_fresh(call))
+        room = self.traits.concurrency * (1 + AHEAD) - len(self.flying) - len(self.ready) - len(stale)
+        return stale + [self.waiting.popleft() for _ in range(min(max(room, 0), len(self.waiting)))]
 
-    def _depart(self, calls: Sequence[list[Item]], stand: Stand, looked_at: float) -> None:
-        """Start the calls whose claims are all marked and whose whole time the lease covers."""
+    def _stepped(self, stand: Stand) -> None:
+        """What the database allowed may go; what it did not, stays claimed, and says why the run ends."""
+        calls, self.marking, self.stepping = self.marking, [], None
+        crash.here("after_settle")
         if self.ending is None:
             try:
                 refuse_to_go_on(self.running, stand)
             except Exception as error:
                 self.ending = error
-        by = looked_at + self.traits.deadline.total_seconds()
+        by = self.stepped_at + self.traits.deadline.total_seconds()
         for call in calls:
-            if self.ending is None and by > self.running.lease.deadline:
+            for item in call.items:
+                item.marked = item.marked or item.id in stand.sending
+            whole = all(item.id in stand.sending for item in call.items)
+            if not whole and self.ending is None:
                 self.ending = lost(self.running.lease)
-            if self.ending is None and all(item.id in stand.sending for item in call):
-                crash.here("before_call")
-                self.flying[asyncio.create_task(self._call(call, looked_at, by))] = call
-            else:
-                self._not_sent(call, stand)
+            call.looked_at, call.by = self.stepped_at, by
+            self.ready.append(call)
 
-    def _not_sent(self, call: list[Item], stand: Stand) -> None:
-        """Nothing of it left the house: what was marked goes back to claimed."""
-        self.settlements += [Settlement(item.id, DeliveryState.CLAIMED) for item in call if item.id in stand.sending]
-        if self.ending is None:
-            self.ending = lost(self.running.lease)
-
-    async def _call(self, call: list[Item], looked_at: float, by: float) -> list[Receipt]:
+    async def _call(self, call: Call) -> list[Receipt]:
         """One call. The look before it must be fresh: a process that slept in between does not call."""
-        writes = [item.write for item in call if item.write is not None]
-        if self.running.outside.clock.monotonic() - looked_at > self.running.outside.terms.look.total_seconds():
+        writes = [item.write for item in call.items if item.write is not None]
+        if not self._is_fresh(call):
             return [Receipt(write.effect_key, Landing.PASSING, code=LATE_LOOK) for write in writes]
         try:
-            return list(await self.running.connected.destination.write(writes, by=by))
+            return list(await self.running.connected.destination.write(writes, by=call.by))
         except InDoubt as error:
             return [Receipt(w.effect_key, Landing.IN_DOUBT, error.code, error.sentence) for w in writes]
         except Throttled as error:
@@ -264,26 +340,24 @@ class Pipeline:
             self.ending = self.ending or error
             return [Receipt(w.effect_key, Landing.IN_DOUBT, "internal_fault") for w in writes]
 
-    async def _await_some(self) -> None:
-        done, _ = await asyncio.wait(self.flying, return_when=asyncio.FIRST_COMPLETED)
-        crash.here("after_call")
-        for task in done:
-            call = self.flying.pop(task)
-            self._land(call, task.result())
-
-    def _land(self, call: list[Item], receipts: Sequence[Receipt]) -> None:
+    def _land(self, call: Call, receipts: Sequence[Receipt]) -> None:
         again: list[Item] = []
-        for item, receipt in zip(call, receipts, strict=True):
-            self._settle(item, receipt)
+        for item, receipt in zip(call.items, receipts, strict=True):
             if receipt.landing is not Landing.PASSING:
                 self.passing_in_a_row = self.waits_in_a_row = self.late_in_a_row = 0
             elif self._pass(item, receipt):
                 again.append(item)
+                continue
+            self._settle(item, receipt)
         if again:
-            self.waiting.appendleft(again)
+            # They stay marked as sending until they are marked again: nothing of them was stored.
+            self.waiting.appendleft(Call(again))
 
     def _settle(self, item: Item, receipt: Receipt) -> None:
-        delivery, item.state = LANDINGS[receipt.landing]
+        delivery, state = LANDINGS[receipt.landing]
+        item.marked = False
+        if receipt.landing is not Landing.PASSING:
+            item.state = state
         item.code, item.sentence = receipt.code, receipt.sentence
         if receipt.landing is Landing.REJECTED and self._may_set_aside():
             delivery, item.state = DeliveryState.SET_ASIDE, RecordState.SET_ASIDE

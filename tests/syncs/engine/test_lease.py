@@ -208,7 +208,10 @@ def test_a_run_that_loses_its_lease_stops_and_its_claims_go_to_the_next_owner_ca
         keywords = parameters(settings.DATABASES["default"])
         with psycopg.connect(**keywords, autocommit=True) as elsewhere:
             elsewhere.execute("UPDATE syncs_lease SET fence = fence + 1, token = gen_random_uuid()")
+        await asyncio.sleep(2 * house.terms.look.total_seconds())
         return answer
+
+    house.terms = replace(house.terms, look=timedelta(seconds=0.05))
 
     house.destination.fail("write", Fault(), Fault(change=take_over))
     run = house.start()
