@@ -147,7 +147,7 @@ DELIVERY_MOVES: Mapping[DeliveryState, frozenset[DeliveryState]] = {
     DeliveryState.IN_DOUBT: _CLOSED | {DeliveryState.SENDING, DeliveryState.IN_DOUBT},
     DeliveryState.WRITTEN: frozenset(),
     DeliveryState.REFUSED: frozenset(),
-    DeliveryState.FAILED: frozenset({DeliveryState.SET_ASIDE}),
+    DeliveryState.FAILED: frozenset({DeliveryState.SET_ASIDE, DeliveryState.SUPERSEDED}),
     DeliveryState.DEFERRED: frozenset({DeliveryState.SUPERSEDED}),
     DeliveryState.SET_ASIDE: frozenset({DeliveryState.SUPERSEDED}),
     DeliveryState.SUPERSEDED: frozenset(),

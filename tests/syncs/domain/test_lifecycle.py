@@ -33,7 +33,11 @@ SYNC = {
     ("paused", "published"),
     ("paused", "edited"),
 }
-RUN = {("waiting", "running"), ("waiting", "finished"), ("running", "waiting"), ("running", "finished")}
+RUN = {
+    *product(["waiting"], ["running", "parked", "finished"]),
+    *product(["running"], ["waiting", "parked", "finished"]),
+    *product(["parked"], ["waiting", "finished"]),
+}
 CLOSED = ("written", "refused", "failed", "deferred", "set_aside", "superseded")
 DELIVERY = {
     ("claimed", "claimed"),
@@ -46,6 +50,7 @@ DELIVERY = {
     ("in_doubt", "in_doubt"),
     *product(["in_doubt"], CLOSED),
     ("failed", "set_aside"),
+    ("failed", "superseded"),
     ("deferred", "superseded"),
     ("set_aside", "superseded"),
 }
