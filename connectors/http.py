@@ -243,14 +243,20 @@ _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ONE_KIND = bytes.maketrans(b"[]{}", b"()()")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF = re.compile("[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes, *, mend: bool = False) -> Any:
     """The value of a JSON text, read strictly; raises Unreadable with a code, never anything else.
 
     Strict UTF-8, no NaN or Infinity, no key twice in one object, at most `DEPTH_CAP` deep. A number with a fraction
     or exponent becomes `decimal.Decimal`, every other one an int: never a float. Code ``not_json`` means that the text
     is no JSON or was cut short; the others that it is JSON which cannot be believed.
+
+    Half a character (a lone ``\\ud800``) is JSON all the same, and a name somebody typed can hold one. ``mend`` puts
+    U+FFFD in its place, so that one such name does not cost its page; an id or an address with U+FFFD in it is refused
+    where ids and addresses are judged.
     """
     try:
         text = body.decode("utf-8")
@@ -260,12 +266,30 @@ def parse_json(body: bytes) -> Any:
         raise errors.Unreadable(f"The answer is nested deeper than {DEPTH_CAP} levels.", code="too_deep")
     try:
         value = _DECODER.decode(text)
-        if _SURROGATE.search(body):
-            jsonlib.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
-    except UnicodeEncodeError:
-        raise errors.Unreadable("The answer holds half a character.", code="bad_encoding") from None
     except ValueError:
         raise errors.Unreadable("The answer is not JSON, or was cut short.", code="not_json") from None
+    if _SURROGATE.search(body) is None or _is_whole(value):
+        return value
+    if not mend:
+        raise errors.Unreadable("The answer holds half a character.", code="bad_encoding")
+    return _mended(value)
+
+
+def _is_whole(value: Any) -> bool:
+    try:
+        jsonlib.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return _HALF.sub(REPLACEMENT, value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return _unique([(_mended(key), _mended(item)) for key, item in value.items()])
     return value
 
 
@@ -636,9 +660,12 @@ class Client:
         if status in (204, 205):
             return None
         try:
-            return parse_json(body)
+            # What a read answers is people's text. A write's answer is the vendor's own: garbled, it is in doubt.
+            return parse_json(body, mend=not writes)
         except errors.Unreadable as error:
-            shown = _quoted(clean(body[: EXCERPT_LENGTH * 20].decode("utf-8", "replace"), self._secrets))
+            # Markup says what stood in the way; what began as JSON holds people's names, which no message may repeat.
+            start = body[: EXCERPT_LENGTH * 20].decode("utf-8", "replace") if body.lstrip().startswith(b"<") else ""
+            shown = _quoted(clean(start, self._secrets))
             kind = clean(headers.get("content-type", "no content type"))
             sentence = f"{self.host} answered {status} ({kind}): {error.sentence.rstrip('.')}{shown}."
             if writes:
@@ -686,7 +713,7 @@ async def _abandon(response: httpx.Response) -> None:
 
 def _json_or_none(body: bytes) -> Any:
     try:
-        return parse_json(body)
+        return parse_json(body, mend=True)
     except errors.Unreadable:
         return None
 

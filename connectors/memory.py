@@ -20,6 +20,9 @@ from connectors.protocol import EffectKind, Landing, Receipt, Stream, Write
 
 KIND = "memory"
 PAGE_SIZE = 250
+REREAD_MOST = 250
+MARK_LENGTH = 12
+LEADS_BACK = "again"
 GENESIS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -86,7 +89,7 @@ class _Scripted:
 
 def repeated_cursor(page: protocol.Page) -> protocol.Page:
     """For `Fault.change`: the page promises more behind a cursor that never changes."""
-    return replace(page, next="again")
+    return replace(page, next=LEADS_BACK)
 
 
 def emptied(page: protocol.Page) -> protocol.Page:
@@ -152,6 +155,7 @@ class MemorySource(_Scripted):
 
     async def count(self, stream: Stream, window: protocol.Window) -> protocol.Count:
         def answer() -> protocol.Count:
+            self._demand(stream)
             return protocol.Count(len(self._inside(stream, window)), exact=True)
 
         found: protocol.Count = await self._play("count", (stream, window), answer)
@@ -164,20 +168,54 @@ class MemorySource(_Scripted):
         page: protocol.Page = await self._play("read_page", (stream, window, after), answer)
         return page
 
+    async def reread(self, stream: Stream, ids: Sequence[str]) -> Sequence[protocol.Record | None]:
+        if len(ids) > REREAD_MOST:
+            raise ValueError(f"at most {REREAD_MOST} records are read again at once")
+
+        def answer() -> list[protocol.Record | None]:
+            self._demand(stream)
+            held = {record.id: record for record in self.records[stream]}
+            found = [held.get(id) for id in ids]
+            return [record and replace(record, position=position) for position, record in enumerate(found)]
+
+        again: Sequence[protocol.Record | None] = await self._play("reread", (stream, tuple(ids)), answer)
+        return again
+
     def query_digest(self, stream: Stream, window: protocol.Window) -> str:
-        text = f"{stream}|{window.since}|{window.until}|{self.page_size}"
+        bounds = (
+            None if bound is None else bound.astimezone(UTC).isoformat() for bound in (window.since, window.until)
+        )
+        text = "|".join(map(str, (stream, *bounds, self.page_size, self.identity.version_asked)))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _page(self, stream: Stream, window: protocol.Window, after: str | None) -> protocol.Page:
-        rest = [record for record in self._inside(stream, window) if after is None or _key(record) > after]
+        self._demand(stream)
+        mark = self.query_digest(stream, window)[:MARK_LENGTH]
+        place = _place(after, mark)
+        rest = [record for record in self._inside(stream, window) if place is None or _key(record) > place]
         page = rest[: self.page_size]
-        following = _key(page[-1]) if len(rest) > len(page) else None
+        following = f"{mark} {_key(page[-1])}" if len(rest) > len(page) else None
         numbered = tuple(replace(record, position=position) for position, record in enumerate(page))
         return protocol.Page(numbered, following, self.identity.version_served or "")
+
+    def _demand(self, stream: Stream) -> None:
+        missing = sorted(self.traits.needs[stream] - set(self.identity.scopes))
+        if missing:
+            raise errors.ScopeMissing(f"The token lacks the scope {' and '.join(missing)}: grant it, then try again.")
 
     def _inside(self, stream: Stream, window: protocol.Window) -> list[protocol.Record]:
         inside = (record for record in self.records[stream] if _is_inside(record, window))
         return sorted(inside, key=_key)
+
+
+def _place(after: str | None, mark: str) -> str | None:
+    """The key a cursor stands for; CursorStale for the cursor of another query."""
+    if after is None or after == LEADS_BACK:
+        return after
+    made_under, _, place = after.partition(" ")
+    if made_under != mark:
+        raise errors.CursorStale("The page cursor was made under another query; the window is read again.")
+    return place
 
 
 def _is_inside(record: protocol.Record, window: protocol.Window) -> bool:
@@ -374,8 +412,7 @@ class MemoryDestination(_Scripted):
             return replace(receipt, suppress=True)
         if (write.address or "").lower() in self._deleted:
             self.violations.append(f"{write.id} was deleted and created again")
-        if write.list_id is not None and write.list_id not in self.lists:
-            raise _list_missing()
+        self._require_list(write.list_id)
         made = self.add_person(write.address or "", write.subject_id, attributes=_filled(write.attributes))
         self._join(made, write.list_id)
         return Receipt(write.effect_key, Landing.LANDED, destination_id=made.id, grants=write.list_id is not None)
@@ -384,10 +421,12 @@ class MemoryDestination(_Scripted):
         code = self._no(write, held)
         if code is not None:
             return _refused(write, code, held.id)
-        held.attributes.update(_filled(write.attributes))
-        held.subject_id = held.subject_id or write.subject_id
         member = write.list_id in held.lists
         grant = write.list_id is not None and not member and _newer(write)
+        if grant:
+            self._require_list(write.list_id)
+        held.attributes.update(_filled(write.attributes))
+        held.subject_id = held.subject_id or write.subject_id
         if grant:
             self._join(held, write.list_id)
         left_off = write.list_id is not None and not member and not grant
@@ -407,13 +446,15 @@ class MemoryDestination(_Scripted):
         return None if held.address.lower() == (write.address or "").lower() else "address_changed"
 
     def _join(self, person: Person, list_id: int | None) -> None:
-        if list_id is None:
-            return
-        if list_id not in self.lists:
+        if list_id is not None:
+            person.lists.add(list_id)
+
+    def _require_list(self, list_id: int | None) -> None:
+        if list_id is not None and list_id not in self.lists:
             raise _list_missing()
-        person.lists.add(list_id)
 
     def _withdrawal(self, write: Write) -> Receipt:
+        self._require_list(write.list_id)
         held = self._known(write)
         if held is not None and write.list_id is not None:
             held.lists.discard(write.list_id)

@@ -93,7 +93,7 @@ class BrevoDestination:
         self.kind: str = KIND
         self.traits = traits(event_settle)
         self._client = client
-        self._looked: dict[tuple[str, str], _Looked] = {}
+        self._looked: dict[str, _Looked] = {}
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -123,10 +123,10 @@ class BrevoDestination:
         return str(answer.json.get("name", "")) if isinstance(answer.json, Mapping) else ""
 
     async def look(self, subject_ids: Sequence[str]) -> Mapping[str, protocol.Contact | None]:
-        return await self._look_all(subject_ids, "ext_id")
+        return await self._look_all(subject_ids, self._look_subject)
 
     async def look_address(self, addresses: Sequence[str]) -> Mapping[str, protocol.Contact | None]:
-        return await self._look_all(addresses, "email_id")
+        return await self._look_all(addresses, lambda address: self._look_one(address, "email_id"))
 
     async def find(self, doubts: Sequence[protocol.Doubt], *, by: float) -> frozenset[str]:
         """One windowed read per event name. Raises Passing and the like: then nothing is known about any of them."""
@@ -406,33 +406,37 @@ class BrevoDestination:
 
     # -- what was seen -----------------------------------------------------------------------------------------------
 
-    async def _look_all(self, names: Sequence[str], kind: str) -> Mapping[str, protocol.Contact | None]:
+    async def _look_all(
+        self, names: Sequence[str], look: Callable[[str], Awaitable[protocol.Contact | None]]
+    ) -> Mapping[str, protocol.Contact | None]:
         wanted = list(dict.fromkeys(names))
         found: dict[str, protocol.Contact | None] = {}
         for start in range(0, len(wanted), LOOKS_AT_ONCE):
             group = wanted[start : start + LOOKS_AT_ONCE]
-            found |= zip(group, await _together(self._look_one(name, kind) for name in group), strict=True)
+            found |= zip(group, await _together(look(name) for name in group), strict=True)
         return found
 
-    async def _look_one(self, name: str, kind: str) -> protocol.Contact | None:
-        seen = self._looked.get((kind, name))
+    async def _look_subject(self, subject_id: str) -> protocol.Contact | None:
+        """As `_look_one`, kept for a while. Only by the id that every write of ours names, so that each can forget it:
+        a withdrawal names no address."""
+        seen = self._looked.get(subject_id)
         asked_at = time.monotonic()
         if seen is not None and asked_at - seen.at < LOOK_TTL.total_seconds():
             return seen.contact
-        answer = await self._read(payloads.get_contact(name, kind), expects=frozenset({404}))
-        contact = None if answer.status == 404 else payloads.contact(answer.json).contact
+        contact = await self._look_one(subject_id, "ext_id")
         if len(self._looked) >= LOOKS_KEPT:
             self._looked.clear()
-        self._looked[kind, name] = _Looked(contact, asked_at)
+        self._looked[subject_id] = _Looked(contact, asked_at)
         return contact
+
+    async def _look_one(self, name: str, kind: str) -> protocol.Contact | None:
+        answer = await self._read(payloads.get_contact(name, kind), expects=frozenset({404}))
+        return None if answer.status == 404 else payloads.contact(answer.json).contact
 
     def _forget(self, write: protocol.Write) -> None:
         """What was seen of a contact before a write of ours to it is no longer what Brevo holds."""
-        if write.kind not in (EffectKind.CONTACT, EffectKind.WITHDRAWAL):
-            return
-        self._looked.pop(("ext_id", write.subject_id), None)
-        if write.address is not None:
-            self._looked.pop(("email_id", write.address), None)
+        if write.kind in (EffectKind.CONTACT, EffectKind.WITHDRAWAL):
+            self._looked.pop(write.subject_id, None)
 
     async def _found(self, doubts: Sequence[protocol.Doubt], name: str, by: float) -> set[str]:
         wanted = {doubt.effect_key for doubt in doubts}

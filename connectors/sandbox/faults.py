@@ -82,7 +82,10 @@ class Faults:
 
 
 async def suffer(fault: Fault, request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers a call as the fault wants; only `slow`, `timeout_after` and `reset_after` carry the call out."""
+    """Answers a call as the fault wants; only `slow`, `timeout_after` and `reset_after` carry the call out.
+
+    `html` sends a page of HTML, or its body where that is text: as it is, whether or not it is whole JSON.
+    """
     if fault.kind == "slow":
         await asyncio.sleep(fault.seconds)
         return await handler(request)
@@ -94,7 +97,8 @@ async def suffer(fault: Fault, request: web.Request, handler: Handler) -> web.St
         _cut(request)
         return web.Response(status=500)
     if fault.kind == "html":
-        return web.Response(status=fault.status, text=_HTML, content_type="text/html", headers=fault.headers)
+        text = fault.body if isinstance(fault.body, str) else _HTML
+        return web.Response(status=fault.status, text=text, content_type="text/html", headers=fault.headers)
     if fault.body is None:
         return web.Response(status=fault.status, headers=fault.headers)
     return json_answer(fault.body, fault.status, fault.headers)

@@ -25,6 +25,10 @@ PROBE = f"{PROBE_FIELD}:1"
 ROOTS: Mapping[protocol.Stream, str] = MappingProxyType(
     {protocol.Stream.CUSTOMERS: "customers", protocol.Stream.ORDERS: "orders"}
 )
+TYPES: Mapping[protocol.Stream, str] = MappingProxyType(
+    {protocol.Stream.CUSTOMERS: "Customer", protocol.Stream.ORDERS: "Order"}
+)
+REREAD_MOST = 250
 
 
 def _fields(names: str) -> Shape:
@@ -94,8 +98,16 @@ def _count(stream: protocol.Stream) -> str:
     )
 
 
+def _reread(stream: protocol.Stream) -> str:
+    return (
+        f"query Vigil{ROOTS[stream].title()}Reread($ids: [ID!]!) {{ "
+        f"nodes(ids: $ids) {{ ... on {TYPES[stream]} {selection(NODES[stream])} }} }}"
+    )
+
+
 PAGES: Mapping[protocol.Stream, str] = MappingProxyType({stream: _page(stream) for stream in protocol.Stream})
 COUNTS: Mapping[protocol.Stream, str] = MappingProxyType({stream: _count(stream) for stream in protocol.Stream})
+REREADS: Mapping[protocol.Stream, str] = MappingProxyType({stream: _reread(stream) for stream in protocol.Stream})
 WHO = f"query VigilPreflight {selection(PREFLIGHT)}"
 MORE_LINES = (
     "query VigilOrderLines($ids: [ID!]!, $first: Int!, $after: String) { nodes(ids: $ids) { ... on Order { id "
@@ -136,6 +148,13 @@ def page_variables(stream: protocol.Stream, window: protocol.Window, after: str 
 
 def count_variables(window: protocol.Window) -> dict[str, Any]:
     return {"query": window_filter(window), "probe": PROBE}
+
+
+def gid(stream: protocol.Stream, id: str) -> str:
+    """Shopify's global id of a record; ValueError for an id that is no decimal text."""
+    if not (id.isascii() and id.isdigit()):
+        raise ValueError("a record's id at Shopify is decimal text")
+    return f"gid://shopify/{TYPES[stream]}/{id}"
 
 
 def digest(stream: protocol.Stream, window: protocol.Window, version: str) -> str:

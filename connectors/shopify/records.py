@@ -16,16 +16,15 @@ CONSENT_FIELD = "defaultEmailAddress"
 REDACTION_ROWS = 5
 _GID = re.compile(r"gid://shopify/(\w+)/(\d+)(?:\?.*)?")
 _AMOUNT = re.compile(r"-?\d+(\.\d+)?")
-_TYPES = {protocol.Stream.CUSTOMERS: "Customer", protocol.Stream.ORDERS: "Order"}
 
 
 def record(stream: protocol.Stream, node: Any, position: int) -> protocol.Record:
     """One node of a page as a record."""
-    require(node, queries.NODES[stream], _TYPES[stream])
+    require(node, queries.NODES[stream], queries.TYPES[stream])
     orders = stream is protocol.Stream.ORDERS
     return protocol.Record(
         stream=stream,
-        id=decimal_id(node["id"], _TYPES[stream]),
+        id=decimal_id(node["id"], queries.TYPES[stream]),
         position=position,
         updated_at=_optional_instant(node, "updatedAt"),
         fields=node,

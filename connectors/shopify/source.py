@@ -6,7 +6,7 @@ answer goes through `_believed` before anything of it is used (PRODUCT 5.1, 5.2)
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -94,13 +94,21 @@ class ShopifySource:
             nodes = [await self._with_all_lines(node) for node in nodes]
         read = tuple(records.record(stream, node, position) for position, node in enumerate(nodes))
         _check_window(read, window)
-        if records.look_redacted(stream, nodes):
-            raise errors.Unreadable(
-                "Shopify blanked every e-mail, phone, name and address of a page: its approval for protected "
-                "customer data, or the shop's plan, no longer covers this app. Nothing of it was used.",
-                code="redacted",
-            )
+        _check_shown(stream, nodes)
         return protocol.Page(read, following, answer.headers.get("x-shopify-api-version", ""))
+
+    async def reread(self, stream: protocol.Stream, ids: Sequence[str]) -> Sequence[protocol.Record | None]:
+        """By the primary store, which no search index delays. A customer who was merged away is None."""
+        if len(ids) > queries.REREAD_MOST:
+            raise ValueError(f"at most {queries.REREAD_MOST} records are read again at once")
+        gids = [queries.gid(stream, id) for id in ids]
+        size = queries.PAGE_SIZES[stream]
+        nodes = [node for start in range(0, len(gids), size) for node in await self._held(stream, gids[start:][:size])]
+        again = [
+            None if node is None else records.record(stream, node, position) for position, node in enumerate(nodes)
+        ]
+        _check_shown(stream, [node for node in nodes if node is not None])
+        return again
 
     def query_digest(self, stream: protocol.Stream, window: protocol.Window) -> str:
         return queries.digest(stream, window, self._version)
@@ -120,6 +128,19 @@ class ShopifySource:
             label=label,
         )
         return _believed(answer.json, probed=probed), answer
+
+    async def _held(self, stream: protocol.Stream, gids: Sequence[str]) -> list[Any]:
+        """The node of each id, in order; None where the shop holds none."""
+        found, _ = await self._ask(f"{stream} again", queries.REREADS[stream], {"ids": list(gids)})
+        nodes = found.get("nodes")
+        if not isinstance(nodes, list) or len(nodes) != len(gids):
+            raise _unreadable("it does not hold one place for each record asked for")
+        for node, gid in zip(nodes, gids, strict=True):
+            if node is not None and _object(node, "a record").get("id") != gid:
+                raise _unreadable("it answered with another record than the one asked for")
+        if stream is protocol.Stream.CUSTOMERS:
+            return nodes
+        return [None if node is None else await self._with_all_lines(node) for node in nodes]
 
     async def _with_all_lines(self, node: Any) -> Any:
         """The order with the lines beyond the first `LINES_PER_ORDER`, which need questions of their own."""
@@ -321,6 +342,15 @@ def _check_window(read: Iterable[protocol.Record], window: protocol.Window) -> N
             "Shopify answered with records from before the window asked for: the filter was not applied. "
             "Nothing of it was used.",
             code="outside_window",
+        )
+
+
+def _check_shown(stream: protocol.Stream, nodes: Iterable[Mapping[str, Any]]) -> None:
+    if records.look_redacted(stream, nodes):
+        raise errors.Unreadable(
+            "Shopify blanked every e-mail, phone, name and address of a page: its approval for protected "
+            "customer data, or the shop's plan, no longer covers this app. Nothing of it was used.",
+            code="redacted",
         )
 
 

@@ -476,7 +476,7 @@ def test_the_source_offers_what_the_protocol_says_and_nothing_that_writes() -> N
     """PRODUCT 3.10."""
     offered = {name for name in vars(source.ShopifySource) if not name.startswith("_")}
 
-    assert offered == {"identify", "count", "read_page", "query_digest", "close"}
+    assert offered == {"identify", "count", "read_page", "reread", "query_digest", "close"}
 
 
 def test_the_traits_are_shopifys() -> None:
