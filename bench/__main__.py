@@ -157,7 +157,7 @@ def main() -> None:
         subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], cwd=ROOT, check=True)
         print(TABLE, file=sys.stderr)
         for ends, records, latency, syncs in plans(asked.quick):
-            rounds = 1 if records >= 100_000 else asked.rounds
+            rounds = 1 if records >= 20_000 else asked.rounds
             with http_double(latency) as url:
                 row = compare(server, ends, records, latency, syncs, url, rounds)
             rows.append(row)

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from connectors import memory
-from connectors.brevo import destination as brevo
+from connectors import memory, registry
 from connectors.memory import MemoryDestination, MemorySource
 from connectors.protocol import (
     ConsentEvidence,
@@ -84,7 +83,7 @@ class Waiting(MemoryDestination):
 
 def over_http(url: str) -> Destination:
     """The real Brevo connector against `serve`."""
-    return brevo.BrevoDestination(brevo.client("xkeysib-of-a-bench", base_url=url))
+    return registry.destination("brevo", {"base_url": url}, {"api_key": "xkeysib-of-a-bench"})
 
 
 async def serve(latency: float) -> None:
