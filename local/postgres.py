@@ -1,6 +1,6 @@
 """The embedded PostgreSQL of the demo, of a trial on one machine and of the tests; production sets ``DATABASE_URL``.
 
-One private folder holds one server: ``data`` (the cluster), ``run`` (its socket), ``log``, ``lock`` and, where the
+One private folder holds one server: ``cluster`` (what it keeps), ``run`` (its socket), ``log``, ``lock`` and, where the
 server's account cannot reach the installed ones, ``binaries``. The server listens on its socket only, trusts whoever
 may enter the folder, runs in a session of its own and stays until it is told to stop.
 
@@ -42,6 +42,8 @@ LONGEST_SOCKET_FOLDER = 89
 SAFE_IN_A_URL = re.compile(r"[A-Za-z0-9/_.-]+")
 DATABASE_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 PROC = Path("/proc/self/cmdline")
+# Where the server lives when root asks for a place that only root may enter.
+OPEN_TO_ACCOUNTS = Path("/var/lib/vigil")
 UNPRIVILEGED = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -185,11 +187,11 @@ class Account:
             return False
 
 
-def _account(data: Path) -> Account:
+def _account(cluster: Path) -> Account:
     """Ourselves; for root the owner of an existing cluster, else the first unprivileged account there is."""
     if os.geteuid() != 0:
         return Account(_name(os.geteuid()), os.geteuid(), os.getegid())
-    if data.exists() and (owner := data.stat()).st_uid != 0:
+    if cluster.exists() and (owner := cluster.stat()).st_uid != 0:
         return Account(_name(owner.st_uid), owner.st_uid, owner.st_gid)
     for name in UNPRIVILEGED:
         with contextlib.suppress(KeyError):
@@ -221,7 +223,7 @@ def _home(folder: Path, account: Account) -> Path:
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
         if not account.enters(home.parent):
-            home = Path("/var/lib/vigil") / _short(home)
+            home = OPEN_TO_ACCOUNTS / _short(home)
             home.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PostgresUnavailable(_unusable(home.parent, error)) from error
@@ -296,9 +298,9 @@ def _command_line(pid: int) -> list[str]:
     return [] if not words or words[0].startswith("Z") else words[1:]
 
 
-def _is_postmaster(pid: int, data: Path) -> bool:
-    """Whether ``pid`` is the living server of ``data``: after a crash or a reboot the number may be anybody's."""
-    return f"/postgres -D {data} " in f"{' '.join(_command_line(pid))} "
+def _is_postmaster(pid: int, cluster: Path) -> bool:
+    """Whether ``pid`` is the living server of ``cluster``: after a crash or a reboot the number may be anybody's."""
+    return f"/postgres -D {cluster} " in f"{' '.join(_command_line(pid))} "
 
 
 def _written_pid(file: Path) -> int | None:
@@ -309,9 +311,9 @@ def _written_pid(file: Path) -> int | None:
     return int(first) if first.isascii() and first.isdecimal() else None
 
 
-def _gone(pid: int, data: Path, seconds: float) -> bool:
+def _gone(pid: int, cluster: Path, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while _is_postmaster(pid, data):
+    while _is_postmaster(pid, cluster):
         if time.monotonic() > deadline:
             return False
         time.sleep(LOOK_SECONDS)
@@ -329,8 +331,8 @@ class Server:
     binaries: Binaries
 
     @property
-    def data_folder(self) -> Path:
-        return self.folder / "data"
+    def cluster_folder(self) -> Path:
+        return self.folder / "cluster"
 
     @property
     def log(self) -> Path:
@@ -339,8 +341,8 @@ class Server:
     @property
     def pid(self) -> int | None:
         """The process id of the living server, None when it is down."""
-        pid = _written_pid(self.data_folder / "postmaster.pid")
-        return pid if pid and _is_postmaster(pid, self.data_folder) else None
+        pid = _written_pid(self.cluster_folder / "postmaster.pid")
+        return pid if pid and _is_postmaster(pid, self.cluster_folder) else None
 
     @property
     def up(self) -> bool:
@@ -376,6 +378,9 @@ class Server:
         with _locked(self.folder):
             self._stop("immediate")
             shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.parent == OPEN_TO_ACCOUNTS:
+            with contextlib.suppress(OSError):
+                OPEN_TO_ACCOUNTS.rmdir()
 
     def _client(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Runs a client program as ourselves."""
@@ -397,7 +402,7 @@ class Server:
             for sent in (SIGNALS[mode], signal.SIGQUIT, signal.SIGKILL):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, sent)
-                if _gone(pid, self.data_folder, STOP_SECONDS):
+                if _gone(pid, self.cluster_folder, STOP_SECONDS):
                     break
             else:
                 raise PostgresUnavailable(f"PostgreSQL in {self.folder} (process {pid}) does not end.")
@@ -409,15 +414,13 @@ class Server:
 
         Only called with the lock held and the server of this cluster known to be down.
         """
-        for file in (self.data_folder / "postmaster.pid", self.socket_folder / f"{SOCKET}.lock"):
+        for file in (self.cluster_folder / "postmaster.pid", self.socket_folder / f"{SOCKET}.lock"):
             file.unlink(missing_ok=True)
         (self.socket_folder / SOCKET).unlink(missing_ok=True)
 
     def _start(self, durable: bool) -> None:
-        """Initialises what was never initialised and starts what is down. The lock is held."""
-        if self._waited_for():
-            return
-        if not (self.data_folder / "PG_VERSION").exists():
+        """Initialises what was never initialised and starts what is known to be down. The lock is held."""
+        if not (self.cluster_folder / "PG_VERSION").exists():
             self._initialise(durable)
         self._configure(durable)
         if self.log.exists():
@@ -445,7 +448,7 @@ class Server:
 
     def _initialise(self, durable: bool) -> None:
         """Makes the cluster beside its place and moves it there, so that an interruption leaves no half one."""
-        fresh = self.folder / "data.new"
+        fresh = self.folder / "cluster.new"
         shutil.rmtree(fresh, ignore_errors=True)
         # The same order of texts on every machine; since 17 with full case mapping.
         locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] if self.binaries.major >= 17 else []
@@ -455,13 +458,13 @@ class Server:
         if made.returncode != 0:
             shutil.rmtree(fresh, ignore_errors=True)
             raise PostgresUnavailable(f"PostgreSQL could not make its cluster: {_reason(made.stderr)}")
-        fresh.rename(self.data_folder)
+        fresh.rename(self.cluster_folder)
 
     def _configure(self, durable: bool) -> None:
         settings = {
             "listen_addresses": "''",
             "port": str(PORT),
-            "unix_socket_directories": _quoted(self.socket_folder),
+            "unix_socket_directories": f"'{self.socket_folder}'",
             "unix_socket_permissions": "0700",
             "shared_buffers": SHARED_BUFFERS,
             "max_connections": str(MAX_CONNECTIONS),
@@ -470,14 +473,14 @@ class Server:
         }
         if not durable:
             settings |= dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off")
-        file = self.data_folder / "postgresql.conf"
+        file = self.cluster_folder / "postgresql.conf"
         file.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
         self.account.own(file)
 
     def _launched(self) -> bool:
         """Starts the server and waits until it answers; False when it ended instead, for which see the log."""
         self._drop_stale()
-        server = [self.binaries.program("postgres"), "-D", str(self.data_folder)]
+        server = [self.binaries.program("postgres"), "-D", str(self.cluster_folder)]
         pid = None
         try:
             command = ["/bin/sh", "-c", IN_THE_BACKGROUND, "sh", str(self.log), *server]
@@ -515,12 +518,6 @@ def _end(pid: int | None) -> None:
             time.sleep(LOOK_SECONDS)
 
 
-def _quoted(path: Path) -> str:
-    """One entry of a list of folders inside a text of the configuration: two layers of quotes."""
-    entry = '"' + str(path).replace('"', '""') + '"'
-    return "'" + entry.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
 def _reason(text: str) -> str:
     """The line of a program's output that says what went wrong: the last fatal one, else the last."""
     lines = [line.strip() for line in text.strip().splitlines()] or ["it said nothing."]
@@ -532,12 +529,12 @@ def _reason(text: str) -> str:
 def find(folder: Path) -> Server:
     """The server that belongs to ``folder``, up or down; makes no cluster. Raises PostgresUnavailable."""
     asked = folder.expanduser().resolve()
-    account = _account(asked / "data")
+    account = _account(asked / "cluster")
     home = _home(asked, account)
     if home != asked:
-        account = _account(home / "data")
+        account = _account(home / "cluster")
     socket_folder = _socket_folder(home, account)
-    return Server(home, socket_folder, account, find_binaries(_cluster_major(home / "data")))
+    return Server(home, socket_folder, account, find_binaries(_cluster_major(home / "cluster")))
 
 
 def start(folder: Path, *, durable: bool = True) -> Server:
@@ -552,14 +549,15 @@ def start(folder: Path, *, durable: bool = True) -> Server:
         # Somebody may have made the cluster while we waited, with another version or account.
         server = find(folder)
         _private(server.socket_folder, server.account)
-        server = _reachable(server)
-        server._start(durable)
+        if not server._waited_for():
+            server = _reachable(server)
+            server._start(durable)
     return server
 
 
-def _cluster_major(data: Path) -> int | None:
+def _cluster_major(cluster: Path) -> int | None:
     try:
-        return int((data / "PG_VERSION").read_text().split(".")[0])
+        return int((cluster / "PG_VERSION").read_text().split(".")[0])
     except (OSError, ValueError):
         return None
 
@@ -676,9 +674,8 @@ def _stop(server: Server) -> int:
 
 def _status(server: Server) -> int:
     up = server.up
-    print(
-        f"PostgreSQL {server.binaries.version} in {server.folder} is {f'up, process {server.pid}' if up else 'down'}."
-    )
+    state = f"up, process {server.pid}" if up else "down"
+    print(f"PostgreSQL {server.binaries.version} in {server.folder} is {state}.")
     return 0 if up else 3
 
 

@@ -56,7 +56,7 @@ class Run:
         environment = {name: value for name, value in os.environ.items() if name not in left_out}
         plugins = [f"-p{name}" for name in ("tests.plugin", "no:django", "no:cacheprovider")]
         here = ["-c", os.devnull, "--rootdir", str(self.folder), "test_inner.py"]
-        self.process = subprocess.Popen(
+        self.pytest = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", *plugins, *options, *here],
             cwd=self.folder,
             env=environment | {"TMPDIR": str(place / "tmp"), "PYTHONPATH": str(ROOT)} | variables,
@@ -66,8 +66,8 @@ class Run:
         )
 
     def finish(self) -> tuple[int, str]:
-        output, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, output
+        output, _ = self.pytest.communicate(timeout=60)
+        return self.pytest.returncode, output
 
     def seen(self) -> list[str]:
         return [path.read_text() for path in sorted(self.folder.glob("seen*"))]
@@ -115,7 +115,7 @@ def test_all_workers_share_one_server_and_nothing_is_left(place: Path) -> None:
 def test_an_ended_run_takes_its_server_along(place: Path, sent: signal.Signals, options: tuple[str, ...]) -> None:
     run = Run(place, "run", STAYS, *options)
     pid = run.server_pid()
-    run.process.send_signal(sent)
+    run.pytest.send_signal(sent)
     code, output = run.finish()
 
     assert code != 0, output
@@ -126,7 +126,7 @@ def test_an_ended_run_takes_its_server_along(place: Path, sent: signal.Signals, 
 def test_what_a_killed_run_left_is_removed_by_the_next(place: Path) -> None:
     killed = Run(place, "killed", STAYS)
     pid = killed.server_pid()
-    killed.process.kill()
+    killed.pytest.kill()
     killed.finish()
     assert postgres._command_line(pid) != []
 
@@ -145,7 +145,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(place: Path) -> None:
     assert run.finish()[0] == 0
     assert postgres._command_line(pid) != []
     assert set(run.seen()).isdisjoint(staying.seen())
-    staying.process.send_signal(signal.SIGINT)
+    staying.pytest.send_signal(signal.SIGINT)
     staying.finish()
     assert left_in(place) == []
 

@@ -27,8 +27,8 @@ def place() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="vigil-place-", dir="/tmp")).resolve()
     folder.chmod(0o755)
     yield folder
-    for data in [file.parent for file in folder.rglob("PG_VERSION") if (file.parent / "global").exists()]:
-        postgres.find(data.parent).remove()
+    for cluster in [file.parent for file in folder.rglob("PG_VERSION") if (file.parent / "global").exists()]:
+        postgres.find(cluster.parent).remove()
     shutil.rmtree(folder)
 
 
@@ -49,7 +49,7 @@ def kill(server: postgres.Server) -> int:
     pid = server.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    assert postgres._gone(pid, server.data_folder, 5)
+    assert postgres._gone(pid, server.cluster_folder, 5)
     return pid
 
 
@@ -120,7 +120,7 @@ def test_the_server_is_private_and_listens_on_its_socket_only(place: Path) -> No
     server = started(place / "pg")
 
     assert ask(server, "SHOW listen_addresses") == [("",)]
-    folders = (server.folder, server.socket_folder, server.data_folder)
+    folders = (server.folder, server.socket_folder, server.cluster_folder)
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * 3
     assert {folder.stat().st_uid for folder in folders} == {server.account.uid}
 
@@ -189,7 +189,7 @@ def test_a_stale_pid_that_now_belongs_to_somebody_else_does_not_block_the_start(
 def test_a_stale_pid_that_now_belongs_to_another_server_does_not_block_the_start(place: Path) -> None:
     """Nor is that other server taken for ours, though its folder's name begins with ours."""
     server = started(place / "pg")
-    other = started(place / "pg" / "data.other")
+    other = started(place / "pg" / "cluster.other")
     assert other.pid is not None
     kill(server)
     assert_starts_with_stale_pid(server, other.pid)
@@ -205,7 +205,7 @@ def test_a_stale_pid_of_a_zombie_does_not_block_the_start(place: Path) -> None:
 
 
 def assert_starts_with_stale_pid(server: postgres.Server, pid: int) -> None:
-    for file in (server.data_folder / "postmaster.pid", server.socket_folder / ".s.PGSQL.5432.lock"):
+    for file in (server.cluster_folder / "postmaster.pid", server.socket_folder / ".s.PGSQL.5432.lock"):
         lines = file.read_text().splitlines()
         file.write_text("\n".join([str(pid), *lines[1:], ""]))
     assert server.pid is None
@@ -232,11 +232,11 @@ def test_a_start_waits_for_the_backends_of_a_killed_server(place: Path) -> None:
 def test_a_half_made_cluster_is_made_anew(place: Path) -> None:
     server = started(place / "pg")
     server.stop()
-    server.data_folder.rename(server.folder / "data.new")
-    (server.folder / "data.new" / "PG_VERSION").unlink()
+    server.cluster_folder.rename(server.folder / "cluster.new")
+    (server.folder / "cluster.new" / "PG_VERSION").unlink()
 
     assert ask(started(place / "pg"), "SELECT 1") == [(1,)]
-    assert not (server.folder / "data.new").exists()
+    assert not (server.folder / "cluster.new").exists()
 
 
 def test_many_starts_at_once_share_one_server(place: Path) -> None:
@@ -306,7 +306,7 @@ def test_as_root_a_closed_place_is_left_closed_and_another_one_is_used(place: Pa
     (place / "closed").mkdir(mode=0o700)
     server = started(place / "closed" / "pg")
     try:
-        assert server.folder.parent == Path("/var/lib/vigil")
+        assert server.folder.parent == postgres.OPEN_TO_ACCOUNTS
         assert stat.S_IMODE((place / "closed").stat().st_mode) == 0o700
         assert started(place / "closed" / "pg").pid == server.pid
     finally:
@@ -321,6 +321,7 @@ def test_programs_that_the_account_may_not_run_are_copied(place: Path, monkeypat
 
     assert server.folder in server.binaries.folder.parents
     assert ask(server, "SELECT split_part(current_setting('server_version'), ' ', 1)") == [(installed.version,)]
+    assert started(place / "pg").pid == server.pid
     assert (server.binaries.folder.parent / "share").is_dir()
 
 
@@ -380,19 +381,19 @@ def test_without_any_postgres_one_sentence_says_what_to_do(monkeypatch: pytest.M
 def test_a_cluster_of_a_version_that_is_gone_is_left_alone(place: Path) -> None:
     server = started(place / "pg")
     server.stop()
-    (server.data_folder / "PG_VERSION").write_text("13\n")
+    (server.cluster_folder / "PG_VERSION").write_text("13\n")
 
     answer = command("start", folder=place / "pg")
 
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr.startswith("No PostgreSQL 13, which made the existing cluster, was found: ")
-    (server.data_folder / "PG_VERSION").write_text(f"{server.binaries.major}\n")
+    (server.cluster_folder / "PG_VERSION").write_text(f"{server.binaries.major}\n")
 
 
 def test_a_server_that_cannot_start_says_why_in_one_sentence(place: Path) -> None:
     server = started(place / "pg")
     server.stop()
-    (server.data_folder / "pg_hba.conf").unlink()
+    (server.cluster_folder / "pg_hba.conf").unlink()
 
     answer = command("start", folder=place / "pg")
 
