@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from local import house, postgres, show
 from local.house import House, Unusable, say
-from local.supervisor import ChildFailed, Interrupted, Interrupts, Watchdog
+from local.supervisor import ChildFailed, Interrupted, Interrupts, Watchdog, adopt_orphans
 
 if TYPE_CHECKING:
     from local import stage
@@ -83,7 +83,7 @@ def perform(asked: Asked, interrupts: Interrupts) -> int:
         raise Unusable("--reset deletes the demo's own database, never that of DATABASE_URL: unset one of the two.")
     place = house.place_of(asked.shop)
     house.prepare_folder(place)
-    with house.alone(place) as lock:
+    with house.alone(place, interrupts) as lock:
         house.begin_logs(place)
         built = House(place, asked.shop, house.listen(asked.port), interrupts, Watchdog(lock))
         try:
@@ -158,6 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parse(arguments)
     interrupts = Interrupts()
     interrupts.install()
+    adopt_orphans()
     try:
         return _told(asked, interrupts)
     except Interrupted as ended:

@@ -91,11 +91,7 @@ class Place:
 
     @property
     def postgres(self) -> Path:
-        return self.home / "postgres"
-
-    @property
-    def started_postgres(self) -> Path:
-        """Holds the process id of the server that a demo started: one that somebody else started stays."""
+        """A server of the demo's own: that of ``script/manage`` outlives it."""
         return self.home / "demo-postgres"
 
     @property
@@ -139,16 +135,20 @@ def prepare_folder(place: Place) -> None:
 
 
 @contextlib.contextmanager
-def alone(place: Place) -> Iterator[IO[bytes]]:
-    """One demo per folder. Gives the watchdog's lock, once the watchdog of an earlier demo has done its work."""
+def alone(place: Place, interrupts: Interrupts) -> Iterator[IO[bytes]]:
+    """One demo per folder. Gives the watchdog's lock, once the watchdog of an earlier demo has done its work.
+
+    Raises Unusable while another demo runs, and Interrupted.
+    """
     with (place.home / "demo.lock").open("ab") as lock, (place.home / "watchdog.lock").open("ab") as watchdog:
         if not _locks(lock):
             raise Unusable(f"Another demo runs in {place.home}: end it first, or name another folder in VIGIL_HOME.")
         deadline = time.monotonic() + WATCHDOG_SECONDS
         while not _locks(watchdog):
             if time.monotonic() > deadline:
-                raise Unusable(f"An earlier demo in {place.home} does not end: see which of its processes is left.", 1)
-            time.sleep(LOOK_SECONDS)
+                raise Unusable(f"An earlier demo in {place.home} does not end: see which process is left.", UNEXPECTED)
+            with interrupts.raised():
+                time.sleep(LOOK_SECONDS)
         yield watchdog
 
 
@@ -239,12 +239,8 @@ class Database:
         return self.server.url(self.place.database)
 
     def _bring_up(self) -> None:
-        before = postgres.find(self.place.postgres).pid
-        if before is None or str(before) == self._started():
-            self.watchdog.tell("postgres", self.place.postgres)
+        self.watchdog.tell("postgres", self.place.postgres)
         self.server = postgres.start(self.place.postgres)
-        if before is None:
-            self.place.started_postgres.write_text(str(self.server.pid))
         self.server.ensure_database(self.place.database)
 
     def forget(self) -> None:
@@ -264,18 +260,12 @@ class Database:
         """After it was lost: the embedded one is started again, for another one we wait."""
         if self.server is not None:
             with self.interrupts.held():
-                self._bring_up()
+                postgres.start(self.place.postgres)
 
     def stop(self) -> None:
-        if self.server is not None and str(self.server.pid) == self._started():
+        if self.server is not None:
             self.server.stop("immediate" if self.interrupts.hurried else "fast")
-            self.place.started_postgres.unlink(missing_ok=True)
             self.watchdog.tell("stopped", self.place.postgres)
-
-    def _started(self) -> str:
-        with contextlib.suppress(OSError):
-            return self.place.started_postgres.read_text()
-        return ""
 
 
 # --- The children -----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ FAILURES = 5
 """So many failures of a child in a row, each soon after its start, are a fault that no restart mends."""
 LINES_SHOWN = 12
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -75,7 +75,9 @@ class Interrupts:
 
     def install(self) -> None:
         for number in SIGNALS:
-            signal.signal(number, self._handle)
+            # Who started us under nohup wants us to outlive the terminal.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._handle)
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
@@ -216,12 +218,20 @@ def end_group(leader: int) -> None:
 
 
 def wait_for_group(leader: int) -> None:
-    """Waits until nobody is left in the group, a moment at most: dead orphans are collected by somebody else."""
+    """Waits until nobody is left in the group, a moment at most: dead orphans may be somebody else's to collect."""
     deadline = time.monotonic() + GROUP_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-leader, os.WNOHANG)
             os.killpg(leader, 0)
             time.sleep(LOOK_SECONDS)
+
+
+def adopt_orphans(adopting: bool = True) -> None:
+    """On Linux the orphans of our children become ours to collect: not every container has an init that does."""
+    if _LIBC is not None:
+        _LIBC.prctl(PR_SET_CHILD_SUBREAPER, int(adopting))
 
 
 # --- All of them ------------------------------------------------------------------------------------------------------

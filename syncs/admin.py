@@ -94,7 +94,7 @@ def moment(name: str, label: str = "") -> Column:
 
 def zone_of(row: Any) -> tzinfo:
     """The zone of the workspace that a row belongs to, UTC where it belongs to none."""
-    for path in ("workspace", "sync.workspace", "run.sync.workspace", "schedule.sync.workspace"):
+    for path in ("workspace", "sync.workspace", "schedule.sync.workspace", "run.sync.workspace"):
         place = row
         for step in path.split("."):
             place = getattr(place, step, None)
@@ -267,7 +267,7 @@ class MembershipAdmin(Served):
 class ConnectionAdmin(Shown):
     """Accounts at other systems, as the vendor last described them. Credentials are never shown."""
 
-    left_out = ("sealed", "fingerprint", "proved_fingerprint")
+    left_out = ("sealed", "key_id", "fingerprint", "proved_fingerprint")
     list_display: ClassVar = ["name", "kind", "workspace", "account", "label", moment("proved_at")]
     list_filter: ClassVar = ["kind"]
     list_select_related: ClassVar = ["workspace"]

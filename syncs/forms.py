@@ -24,6 +24,8 @@ SPARE_ROWS: Final = 3
 
 REASON_LIMIT: Final = 300
 
+CUT_SHORT: Final = _("The form came without its fields. Load the page again, then save.")
+
 KINDS: Final = (("text", _("text")), ("number", _("number")), ("date", _("date")), ("boolean", _("yes or no")))
 CONSENTS: Final = (
     (rules.CONFIRMED_OR_SINGLE, _("Single or confirmed opt-in")),
@@ -140,7 +142,12 @@ class Draft:
         self.rows = FieldFormSet(posted, initial=rows, prefix="mapping")
 
     def is_valid(self) -> bool:
-        return bool(self.form.is_valid() & self.rows.is_valid())
+        return bool(self.form.is_valid() & self.rows.is_valid()) and not self.is_cut_short
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the mapping's rows did not come along: the page sends at least its empty ones."""
+        return self.rows.is_bound and (bool(self.rows.non_form_errors()) or not self.rows.forms)
 
     @property
     def revision(self) -> int:
@@ -182,12 +189,12 @@ class Draft:
         draft.is_valid()
         return draft
 
-    def errors(self) -> list[tuple[str, str]]:
+    def errors(self) -> list[tuple[str, Any]]:
         """Every error with the id of its field ("" where it concerns the whole), for the summary at the top."""
-        forms_ = [self.form, *self.rows.forms]
-        return [
-            (form[name].id_for_label if name in form.fields else "", str(sentence))
-            for form in forms_
+        told = [
+            (form[name].auto_id if name in form.fields else "", str(sentence))
+            for form in [self.form, *self.rows.forms]
             for name, sentences in form.errors.items()
             for sentence in sentences
         ]
+        return [*told, ("", CUT_SHORT)] if self.is_cut_short else told

@@ -279,7 +279,11 @@ ACTIONS: Final[Words] = {
     "schedule.set": _lazy("changed the schedule"),
     "run.started": _lazy("started a run"),
     "run.cancelled": _lazy("cancelled a run"),
+    "cursor.reset": _lazy("moved a cursor back"),
+    "deliveries.retried": _lazy("asked to try records again"),
+    "delivery.set_aside": _lazy("set a record aside"),
 }
+"""What was done to a sync. Deeds about connections, members and workspaces stand elsewhere."""
 
 
 def health(code: Health) -> Sign:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import Count, Q, QuerySet, Window
+from django.db.models import Count, QuerySet, Window
 from django.utils.translation import gettext as _
 
 from syncs import words
@@ -237,8 +237,8 @@ def _findings(sync: Sync) -> tuple[list[Finding], int]:
 
 def _audit(sync: Sync) -> QuerySet[AuditEntry]:
     """Entries are kept by the sync's name within its workspace; connections and members have actions of their own."""
-    about = Q(action__startswith="sync.") | Q(action__startswith="run.") | Q(action__startswith="schedule.")
-    return AuditEntry.objects.filter(about, workspace_id=sync.workspace_id, subject=str(sync)[:200])
+    here = AuditEntry.objects.filter(workspace_id=sync.workspace_id, subject=str(sync)[:200])
+    return here.filter(action__in=sorted(words.ACTIONS))
 
 
 def _deeds(sync: Sync) -> tuple[Deed, ...]:

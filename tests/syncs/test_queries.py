@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -81,6 +83,13 @@ def test_every_headline_has_a_colour_and_a_shape() -> None:
         *[Tone.QUIET] * 2,
     ]
     assert all(words.health(code).shape for code in Health)
+
+
+def test_every_deed_that_services_write_down_about_a_sync_has_words() -> None:
+    services = Path(__file__).resolve().parents[2] / "syncs" / "services"
+    text = "".join(path.read_text(encoding="utf-8") for path in services.glob("*.py"))
+    deeds = set(re.findall(r'"((?:sync|run|schedule|cursor|delivery|deliveries)\.[a-z_]+)"', text))
+    assert deeds == set(words.ACTIONS)
 
 
 def test_a_code_of_the_destination_is_shown_as_it_is() -> None:
