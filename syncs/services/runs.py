@@ -51,6 +51,9 @@ def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool
     now = database_now()
     open_run = Run.objects.select_for_update().filter(sync=locked, state__in=OPEN).first()
     waits = open_run is not None and open_run.state == RunState.WAITING
+    twin = None if waits or open_run is None else _twin(actor, locked, lane, now)
+    if twin is not None:
+        return twin
     if open_run is not None and waits and (open_run.lane, open_run.force) == (lane, force):
         Run.objects.filter(pk=open_run.pk).update(due_after=now)
         run = open_run
@@ -60,6 +63,20 @@ def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool
     if run.state != RunState.FINISHED:
         poke([run.pk])
     return run
+
+
+DOUBLE_CLICK = timedelta(seconds=30)
+
+
+def _twin(actor: Actor, sync: Sync, lane: Lane, now: datetime) -> Run | None:
+    """The collision that the same person's same click has just made: a double click is one run (Case LEASE-06)."""
+    return Run.objects.filter(
+        sync=sync,
+        lane=lane.value,
+        started_by=actor.user,
+        outcome=Outcome.COLLIDED.value,
+        created_at__gt=now - DOUBLE_CLICK,
+    ).first()
 
 
 def _new_run(

@@ -337,6 +337,7 @@ def test_run_now_while_a_run_is_going_on_is_a_collision_case_lease_06() -> None:
     Run.objects.filter(pk=first.pk).update(state="running")
     second = house.start()
     assert (second.state, second.outcome) == ("finished", "collided")
+    assert house.start().pk == second.pk, "a double click is one run"
     Run.objects.filter(pk=first.pk).update(state="waiting")
     assert house.start().pk == first.pk, "a run that waits is pulled forward"
     assert Run.objects.count() == 2
