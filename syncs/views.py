@@ -150,10 +150,8 @@ def run_now(request: HttpRequest, slug: str, sync_id: int) -> HttpResponse:
     place, found = queries.place_of_sync(person(request), slug, sync_id)
     _require(place, Role.OPERATOR)
     seen = request.POST.get("seen", "")
-    started = None
-    if seen.isascii() and seen.isdigit() and len(seen) < MOST_DIGITS:
-        started = queries.started_since(found, person(request), int(seen), queries.now())
-    started = started or services.run_start(_actor(request), found)
+    is_number = seen.isascii() and seen.isdigit() and len(seen) < MOST_DIGITS
+    started = services.run_start(_actor(request), found, seen=int(seen) if is_number else None)
     return redirect("run", slug, started.pk)
 
 

@@ -15,7 +15,7 @@ from syncs.queries.access import (
 )
 from syncs.queries.home import Home, Line, home
 from syncs.queries.previews import PreviewPage, preview_page, published_since_preview
-from syncs.queries.runs import Counters, Part, Reason, RunPage, RunRow, run_page, started_since
+from syncs.queries.runs import Counters, Part, Reason, RunPage, RunRow, run_page
 from syncs.queries.standing import Banner, Facts, headline
 from syncs.queries.sync import SyncPage, sync_page
 
@@ -41,7 +41,6 @@ __all__ = [
     "published_since_preview",
     "run_for",
     "run_page",
-    "started_since",
     "sync_for",
     "sync_page",
     "workspace_for",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.contrib.auth.models import User
 from django.utils.translation import gettext as _
 
 from syncs import words
@@ -344,9 +343,3 @@ def instant_of(text: Any) -> datetime | None:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-
-
-def started_since(sync: Sync, user: User, seen: int, now: datetime) -> Run | None:
-    """The run that this person started just now, after they saw run ``seen``: a double click is one (LEASE-06)."""
-    mine = sync.runs.filter(started_by=user, trigger=Trigger.PERSON.value, pk__gt=seen)
-    return mine.filter(created_at__gt=now - DOUBLE_CLICK).order_by("pk").first()

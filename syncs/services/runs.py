@@ -37,12 +37,15 @@ def poke(run_ids: Iterable[int]) -> None:
 
 
 @transaction.atomic
-def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool = False) -> Run:
+def run_start(
+    actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool = False, seen: int | None = None
+) -> Run:
     """Run now; with ``force`` also what is unchanged is sent again, events excepted (PRODUCT 2.5).
 
     A run that waits for its next attempt in the same lane is pulled forward; one that is going on is a collision: a
     finished run, not queued, not retried, not a failure (PRODUCT 3.4). Raises PublicationInvalid when nothing is
-    published.
+    published. ``seen`` is the newest run on the page that was clicked: a second click on the same page finds what the
+    first one made (Case LEASE-06).
     """
     actor.require(sync.workspace, Role.OPERATOR)
     locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
@@ -51,7 +54,7 @@ def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool
     now = database_now()
     open_run = Run.objects.select_for_update().filter(sync=locked, state__in=OPEN).first()
     waits = open_run is not None and open_run.state == RunState.WAITING
-    twin = None if waits or open_run is None else _twin(actor, locked, lane, now)
+    twin = None if waits or seen is None else _twin(actor, locked, now, seen)
     if twin is not None:
         return twin
     if open_run is not None and waits and (open_run.lane, open_run.force) == (lane, force):
@@ -68,15 +71,10 @@ def run_start(actor: Actor, sync: Sync, *, lane: Lane = Lane.MANUAL, force: bool
 DOUBLE_CLICK = timedelta(seconds=30)
 
 
-def _twin(actor: Actor, sync: Sync, lane: Lane, now: datetime) -> Run | None:
-    """The collision that the same person's same click has just made: a double click is one run (Case LEASE-06)."""
-    return Run.objects.filter(
-        sync=sync,
-        lane=lane.value,
-        started_by=actor.user,
-        outcome=Outcome.COLLIDED.value,
-        created_at__gt=now - DOUBLE_CLICK,
-    ).first()
+def _twin(actor: Actor, sync: Sync, now: datetime, seen: int) -> Run | None:
+    """What this person's click on the same page has already made."""
+    mine = Run.objects.filter(sync=sync, started_by=actor.user, trigger=Trigger.PERSON.value, pk__gt=seen)
+    return mine.filter(created_at__gt=now - DOUBLE_CLICK).first()
 
 
 def _new_run(
