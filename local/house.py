@@ -250,8 +250,10 @@ class Database:
 
         if self.server is None:
             raise ValueError("Only the embedded server's database is the demo's own.")
-        where = {"host": str(self.server.socket_folder), "port": postgres.PORT, "user": postgres.SUPERUSER}
-        with psycopg.connect(dbname="postgres", autocommit=True, **where) as connection:
+        host, user = str(self.server.socket_folder), postgres.SUPERUSER
+        with psycopg.connect(
+            host=host, port=postgres.PORT, user=user, dbname="postgres", autocommit=True
+        ) as connection:
             name = sql.Identifier(self.place.database)
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
         self.server.ensure_database(self.place.database)

@@ -6,6 +6,9 @@ slice, looks for more while slices last, and ends when its time is over or nothi
 
 import asyncio
 import logging
+from collections.abc import Awaitable
+
+import psycopg
 
 from syncs.domain.lifecycle import Outcome
 from syncs.engine import planner, runner
@@ -40,7 +43,7 @@ async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> l
     while True:
         if not ending.is_set():
             busy = {*slices.values(), *yielded}
-            for run_id in await planner.due_runs(outside.database, outside.terms.runs):
+            for run_id in await _look(planner.due_runs(outside.database, outside.terms.runs)):
                 if run_id not in busy and len(slices) < outside.terms.runs:
                     slices[asyncio.create_task(runner.slice_(outside, renewer, run_id, ending))] = run_id
         if not slices:
@@ -52,9 +55,19 @@ async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> l
             if _outcome(task, run_id) is Outcome.YIELDED:
                 yielded.append(run_id)
         if done:
-            await planner.change_lanes(outside.database)
+            await _look(planner.change_lanes(outside.database))
         if outside.clock.monotonic() >= until:
             ending.set()
+
+
+async def _look(asking: Awaitable[list[int]]) -> list[int]:
+    """What a look at the rows found; nothing while the database does not answer. The slices go on: each of them writes
+    down its own end when it does again, and leaving now would cut them off under leases that still stand."""
+    try:
+        return await asking
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        log.warning("Looking for due runs failed and is tried again (%s).", type(error).__name__)
+        return []
 
 
 def _outcome(task: "asyncio.Task[Outcome | None]", run_id: int) -> Outcome | None:

@@ -1,6 +1,8 @@
 """The database goes away and comes back: a run recovers within its attempts, nothing is lost or doubled."""
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -59,3 +61,34 @@ def test_a_run_survives_a_restart_of_the_database_at_any_call_case_ops_01(method
     assert run.outcome == "succeeded" and run.attempts.count() <= 3
     assert len(house.destination.people) == 7
     assert house.states() == {"written": 7}
+
+
+def test_a_worker_stays_with_its_slices_while_the_database_is_away() -> None:
+    house = House.build(page_size=2)
+    for number in range(1, 8):
+        house.source.put(customer(number))
+    house.terms = replace(house.terms, look=timedelta(seconds=1))
+
+    async def away(answer: object) -> object:
+        """Nobody may connect for a while: what a server that starts again looks like."""
+        await asyncio.to_thread(shut, True)
+        asyncio.get_running_loop().call_later(1.2, lambda: asyncio.create_task(asyncio.to_thread(shut, False)))
+        return answer
+
+    house.source.fail("read_page", Fault(), Fault(change=away))
+    run = house.start()
+    for _ in range(4):
+        house.work()
+    run.refresh_from_db()
+    assert run.outcome == "succeeded", "and not left running under a lease that still stands"
+    assert len(house.destination.people) == 7
+
+
+def shut(closed: bool) -> None:
+    name = settings.DATABASES["default"]["NAME"]
+    keywords = {**parameters(settings.DATABASES["default"]), "dbname": "postgres"}
+    with psycopg.connect(**keywords, autocommit=True) as elsewhere:
+        elsewhere.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {not closed}'.encode())
+    if closed:
+        with psycopg.connect(**keywords, autocommit=True) as elsewhere:
+            elsewhere.execute(CUT.replace("current_database()", f"'{name}'").encode())
