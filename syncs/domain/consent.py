@@ -168,10 +168,10 @@ def must_leave(judgement: Judgement, *, granted: bool) -> bool:
     """Whether the person comes off the list (PRODUCT 3.8).
 
     Who withdrew leaves always. Whom we put on the list (``granted``) leaves also when the source now says in its own
-    known words that it is not subscribed. A word we do not know removes nobody: a release of the source that renames
-    one would empty the list for good.
+    known words that it is not subscribed, or has no address of the person any more: erasure looks like that. A word we
+    do not know removes nobody: a release of the source that renames one would empty the list for good.
     """
-    return judgement.withdrawn or (granted and judgement.code in CONSENT_GONE)
+    return judgement.withdrawn or (granted and judgement.code in {*CONSENT_GONE, NO_ADDRESS})
 
 
 def destination_side(contact: Contact | None, list_id: int | None, *, suppressed: bool) -> str | None:

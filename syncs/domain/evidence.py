@@ -48,7 +48,8 @@ class Evidence:
     @property
     def version_drifted(self) -> bool:
         """Whether the source answered in another version than it was asked for: a finding, no doubt (READ-20)."""
-        return self.version_served is not None and self.version_served != self.version_asked
+        known = self.version_served is not None and self.version_asked is not None
+        return known and self.version_served != self.version_asked
 
     def document(self) -> dict[str, Any]:
         """The evidence as plain JSON, to be stored beside its verdict."""

@@ -5,17 +5,21 @@ ripe when the contact it waited for has landed through any sync between the same
 own tables, not a question to the vendor.
 """
 
+import logging
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from connectors.errors import Passing, Refused, Rejected
 from connectors.protocol import Page
 from syncs.engine import batch, lease, ledger
 from syncs.engine.batch import Tally
 from syncs.engine.database import Cursor, Row
 from syncs.engine.running import Running
+
+log = logging.getLogger(__name__)
 
 MOST = 250
 """Records read again by one request."""
@@ -26,9 +30,10 @@ RETRY_ASKED = "retry_asked"
 """Code of a row that a person wants tried again."""
 
 RIPE = """
-SELECT d.id, split_part(d.object, ':', 2) AS record_id
+SELECT d.id, d.record AS record_id
 FROM syncs_delivery d JOIN syncs_sync mine ON mine.id = d.sync_id
-WHERE d.sync_id = %(sync)s AND d.state IN ('deferred', 'set_aside') AND (
+WHERE d.sync_id = %(sync)s AND d.id > %(after)s AND d.id <= %(upto)s AND d.record <> ''
+  AND d.state IN ('deferred', 'set_aside') AND (
     d.code = 'retry_asked'
     OR d.state = 'deferred' AND EXISTS (
         SELECT 1 FROM syncs_tombstone t JOIN syncs_sync other ON other.id = t.sync_id
@@ -44,16 +49,36 @@ WHERE id = ANY(%(ids)s) AND state IN ('deferred', 'set_aside')
 """
 
 
+GIVE_UP = """
+UPDATE syncs_delivery SET code = 'rejected' WHERE id = ANY(%(ids)s) AND state = 'set_aside' AND code = 'retry_asked'
+"""
+SETTLED_AGAIN = """
+UPDATE syncs_delivery SET state = 'superseded'
+WHERE sync_id = %(sync)s AND record = ANY(%(records)s) AND state = 'failed' AND fence = %(fence)s
+"""
+
+
 async def retry(running: Running) -> None:
-    """Deliver what is ripe, page by page. Raises what `batch.deliver` raises, and the error of an undecided page."""
+    """Deliver what is ripe now, page by page.
+
+    What goes wrong with these records never keeps a proven read from closing: a rejected one is set aside as it was, a
+    passing trouble leaves them for the next run. Raises only what ends the run itself.
+    """
+    newest = await running.outside.database.row("SELECT coalesce(max(id), 0) AS id FROM syncs_delivery")
+    assert newest is not None  # noqa: S101 - an aggregate always answers
+    after = 0
     for _ in range(ROUNDS):
-        rows = await running.outside.database.rows(RIPE, {"sync": running.facts.sync_id, "most": MOST})
+        values = {"sync": running.facts.sync_id, "most": MOST, "after": after, "upto": newest["id"]}
+        rows = await running.outside.database.rows(RIPE, values)
         if not rows or running.ending.is_set():
             return
-        await _page(running, rows)
+        after = rows[-1]["id"]
+        if not await _page(running, rows):
+            return
 
 
-async def _page(running: Running, rows: list[Row]) -> None:
+async def _page(running: Running, rows: list[Row]) -> bool:
+    """Whether it may go on with the next page."""
     number = await running.outside.database.row("SELECT nextval('vigil_read_no') AS number")
     assert number is not None  # noqa: S101 - a sequence always answers
     ids = list(dict.fromkeys(row["record_id"] for row in rows))
@@ -62,7 +87,9 @@ async def _page(running: Running, rows: list[Row]) -> None:
     page = Page(tuple(records), None, running.version_served or "")
     tally = await batch.deliver(running, page, after=f"again:{rows[-1]['id']}", read_no=number["number"])
     if tally.error is not None:
-        raise tally.error
+        log.warning("Records of run %s that were tried again wait on: %s", running.facts.run_id, tally.error)
+        await _give_up(running, rows, tally.error)
+        return not isinstance(tally.error, Passing)
     there = {record.id for record in records}
     async with running.outside.database.transaction() as connection:
         await lease.prove(connection, running.lease)
@@ -75,8 +102,22 @@ async def _page(running: Running, rows: list[Row]) -> None:
             run_id=running.facts.run_id,
             lane=running.facts.lane.value,
             read_no=number["number"],
+            looked=tally.looked,
         )
+        await ledger.drop(connection, running.lease, tally.dropped)
         await _count(connection, running, tally, len(gone))
+    return True
+
+
+async def _give_up(running: Running, rows: list[Row], error: Exception) -> None:
+    """A rejection is final until a person asks again: the old dead letters stand, the new rejections are closed."""
+    if not isinstance(error, Rejected | Refused):
+        return
+    async with running.outside.database.transaction() as connection:
+        await lease.prove(connection, running.lease)
+        await connection.execute(GIVE_UP, {"ids": [row["id"] for row in rows]})
+        records = [row["record_id"] for row in rows]
+        await connection.execute(SETTLED_AGAIN, {**running.lease.held, "records": records})
 
 
 async def _count(connection: Cursor, running: Running, tally: Tally, gone: int) -> None:
@@ -88,5 +129,7 @@ async def _count(connection: Cursor, running: Running, tally: Tally, gone: int) 
     counted.update({state.value: number for state, number in tally.states.items()})
     counted.update({"source_record_gone": gone} if gone else {})
     await connection.execute(
-        "UPDATE syncs_run SET retried = %s WHERE id = %s", [Jsonb(dict(counted)), running.facts.run_id]
+        "UPDATE syncs_run SET retried = %s, possible_duplicates = possible_duplicates + %s WHERE id = %s",
+        [Jsonb(dict(counted)), running.possible_duplicates, running.facts.run_id],
     )
+    running.possible_duplicates = 0

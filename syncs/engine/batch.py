@@ -8,7 +8,7 @@ or a new publication no further call starts: what is out is awaited and recorded
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from connectors.errors import ConnectorError, InDoubt, Passing, Refused, Rejected
@@ -17,10 +17,14 @@ from syncs.domain import consent, keys, limits
 from syncs.domain.consent import Judgement
 from syncs.domain.lifecycle import UNDECIDED, DeliveryState, Lane, RecordState, worst
 from syncs.domain.mapping import Effect
+from syncs.domain.rule import ORDER_REFUNDED
 from syncs.engine import crash, ledger, sending
 from syncs.engine.ledger import Claim, Memory, Refusal
 from syncs.engine.running import Running
 from syncs.engine.sending import Item
+
+LOOK_AGE = timedelta(seconds=60)
+"""The oldest a look at a person may be before something is written for them (PRODUCT 3.7)."""
 
 GOOD = frozenset({RecordState.WRITTEN, RecordState.UNCHANGED, RecordState.ALREADY_DELIVERED})
 """States of an order after which its events may go out."""
@@ -37,8 +41,12 @@ class Decision:
     code: str = ""
     sentence: str = ""
     items: list[Item] = field(default_factory=list)
+    older: bool = False
+    dropped: list[str] = field(default_factory=list)
 
     def refuse(self, code: str) -> None:
+        """Nothing of the record goes out; what was claimed and never sent is closed with its page."""
+        self.dropped += [item.object for item in self.items if item.never_sent]
         self.state, self.code, self.items = RecordState.REFUSED, code, []
 
     @property
@@ -62,6 +70,8 @@ class Tally:
     refusals: tuple[Refusal, ...]
     changed_addresses: tuple[str, ...]
     good_contacts: tuple[str, ...]
+    dropped: tuple[str, ...]
+    looked: timedelta
     error: Exception | None
 
     @property
@@ -89,6 +99,7 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     Raises LeaseLost, Superseded, Cancelled or Paused when the run may not go on, Refused when the destination refuses
     the run. Everything that went out before is settled. Passing trouble comes back as `Tally.error`.
     """
+    began = running.outside.clock.monotonic()
     decisions = judge(running, page, after)
     memories = await remember(running, decisions)
     await keep_out_suppressed(running, decisions)
@@ -97,7 +108,9 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     await _look(running, decisions)
     await _claim(running, decisions, read_no)
     error = await _send(running, decisions)
-    return tally(running, decisions, error)
+    error = error or await _alike(running, decisions)
+    looked = LOOK_AGE + timedelta(seconds=running.outside.clock.monotonic() - began)
+    return tally(running, decisions, error, looked)
 
 
 def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
@@ -120,25 +133,31 @@ def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
     for decision in decisions:
         if not running.mapper.keeps(decision.record):
             decision.state = RecordState.FILTERED
-    _group(decisions, lambda decision: decision.record.id)
+    _group(decisions, lambda decision: decision.record.id, older=True)
     if running.stream is Stream.CUSTOMERS:
         _group(decisions, lambda decision: decision.judgement.address)
     return decisions
 
 
-def _group(decisions: Sequence[Decision], of: Any) -> None:
-    """Of several records of one object the last position counts, under the strictest consent of them all."""
+def _group(decisions: Sequence[Decision], of: Any, *, older: bool = False) -> None:
+    """Of several records of one object the last position counts, under the strictest consent of them all.
+
+    What the filter leaves out has a say in the consent and none in the position. ``older`` marks the others as
+    readings of the very same record.
+    """
     groups: dict[str, list[Decision]] = {}
     for decision in decisions:
         name = of(decision)
-        if decision.state is None and name is not None:
+        if decision.state in (None, RecordState.FILTERED) and name is not None:
             groups.setdefault(name, []).append(decision)
-    for group in groups.values():
+    for group in (group for group in groups.values() if len(group) > 1):
         strictest = consent.strictest([decision.judgement for decision in group])
-        for decision in group[:-1]:
-            decision.state = RecordState.SUPERSEDED
+        kept = [decision for decision in group if decision.state is None]
+        for decision in kept[:-1]:
+            decision.state, decision.older = RecordState.SUPERSEDED, older
         if not strictest.allowed:
-            group[-1].judgement = strictest
+            for decision in group:
+                decision.judgement = strictest
 
 
 def contact_object(record: Record) -> str:
@@ -154,9 +173,9 @@ def object_of(effect: Effect) -> str:
 async def remember(running: Running, decisions: Sequence[Decision]) -> dict[str, Memory]:
     objects: set[str] = set()
     for decision in decisions:
-        if decision.state is not None:
+        if decision.older:
             continue
-        if decision.judgement.allowed:
+        if decision.state is None and decision.judgement.allowed:
             effects = running.mapper.effects(decision.record, decision.judgement.address)
             decision.items = [Item(effect=effect, object=object_of(effect)) for effect in effects]
             objects.update(item.object for item in decision.items)
@@ -188,17 +207,14 @@ async def keep_out_suppressed(running: Running, decisions: Sequence[Decision]) -
 
 def plan(running: Running, decision: Decision, memories: dict[str, Memory], read_no: int) -> None:
     """Decide what can be decided without a call, and prepare the rest."""
-    if decision.state is not None:
-        return
-    if not decision.judgement.allowed:
+    memory = memories.get(contact_object(decision.record))
+    if decision.state is None and not decision.judgement.allowed:
         decision.refuse(decision.judgement.code)
-        memory = memories.get(contact_object(decision.record))
-        granted = memory is not None and memory.granted_at is not None
-        if memory is not None and granted and consent.must_leave(decision.judgement, granted=granted):
-            _withdraw(running, decision, memory, read_no)
+    if decision.state is not None:
+        if memory is not None and not decision.older and running.stream is Stream.CUSTOMERS:
+            _leave(running, decision, memory, read_no)
         return
-    if running.stream is Stream.CUSTOMERS and _address_changed(running, decision, memories):
-        memory = memories[contact_object(decision.record)]
+    if running.stream is Stream.CUSTOMERS and memory is not None and _address_changed(running, decision, memory):
         decision.refuse(consent.ADDRESS_CHANGED)
         _withdraw(running, decision, memory, read_no)
         return
@@ -207,17 +223,28 @@ def plan(running: Running, decision: Decision, memories: dict[str, Memory], read
         _compare(running, decision, item, memories[item.object], read_no)
 
 
+def _leave(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
+    """Take a person off the list whose record goes no further: refused, filtered, or another one's of the same address.
+
+    Whoever may be on it through us counts, a write in doubt included. A claim that was never sent is closed.
+    """
+    if memory.may_be_granted and consent.must_leave(decision.judgement, granted=True):
+        _withdraw(running, decision, memory, read_no)
+    elif memory.open_state == DeliveryState.CLAIMED:
+        decision.dropped.append(memory.object)
+
+
 def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
-    """Take the person off the list; the record stays refused and is undecided until that worked (PRODUCT 3.8)."""
+    """Take the person off the list; the record is undecided until that worked (PRODUCT 3.8)."""
     effect = running.mapper.withdrawal(decision.record)
     item = Item(effect=effect, object=object_of(effect), withdraws=True)
     decision.items = [item]
     _compare(running, decision, item, memory, read_no)
 
 
-def _address_changed(running: Running, decision: Decision, memories: dict[str, Memory]) -> bool:
-    memory = memories[contact_object(decision.record)]
-    return bool(memory.address_key) and memory.address_key != address_key(running, decision.judgement.address)
+def _address_changed(running: Running, decision: Decision, memory: Memory) -> bool:
+    known = memory.known_address_key
+    return bool(known) and known != address_key(running, decision.judgement.address)
 
 
 def is_history(running: Running, record: Record) -> bool:
@@ -227,9 +254,16 @@ def is_history(running: Running, record: Record) -> bool:
 
 
 def _wanted(running: Running, record: Record, item: Item) -> bool:
-    """Events of the past go out only when a person reads history and the rule says so (PRODUCT 1.4)."""
+    """Events of the past go out only when a person reads history and the rule says so (PRODUCT 1.4).
+
+    A cancellation has a time of its own. A refund has not: the order's last change may be anything, so of an order from
+    before the first publication it counts as past.
+    """
     first, at = running.facts.first_published_at, item.effect.event_at
-    if item.effect.kind is not EffectKind.EVENT or at is None or first is None or at >= first:
+    if item.effect.kind is not EffectKind.EVENT or at is None or first is None:
+        return True
+    own_time = item.effect.event_name != ORDER_REFUNDED
+    if at >= first and (own_time or not is_history(running, record)):
         return True
     return running.facts.lane is Lane.MANUAL and running.rule.history_events
 
@@ -271,6 +305,7 @@ async def look(running: Running, asking: Sequence[Decision]) -> None:
     """Ask the destination about the people of ``asking``; who is missing or has said "no" there gets nothing."""
     people = sorted({item.effect.subject_id for d in asking for item in d.items})
     contacts = await running.connected.destination.look(people)
+    running.looked_at = running.outside.clock.monotonic()
     for decision in asking:
         _meet(running, decision, contacts.get(decision.items[0].effect.subject_id))
 
@@ -325,7 +360,8 @@ def _claim_for(running: Running, decision: Decision, item: Item) -> Claim:
         delivery_key=decision.key,
         payload_digest=effect.digest,
         seq=memory.seq + 1,
-        address_key=memory.address_key if item.withdraws else address_key(running, decision.judgement.address),
+        record=decision.record.id,
+        address_key=memory.known_address_key if item.withdraws else address_key(running, decision.judgement.address),
         destination_id=item.destination_id or memory.destination_id,
         event_name=effect.event_name or "",
         event_at=effect.event_at,
@@ -353,23 +389,72 @@ ORDER_OF_KINDS = (EffectKind.WITHDRAWAL, EffectKind.CONTACT, EffectKind.ORDER, E
 async def _send(running: Running, decisions: Sequence[Decision]) -> Exception | None:
     """Send what is claimed, kind by kind: an event goes out only after its order landed."""
     for kind in ORDER_OF_KINDS:
-        items = [
-            item
-            for decision in decisions
-            for item in decision.items
-            if item.open and item.effect.kind is kind and (kind is not EffectKind.EVENT or _order_stands(decision))
-        ]
+        if kind is EffectKind.EVENT:
+            await _before_events(running, decisions)
+        items = [item for decision in decisions for item in decision.items if item.open and item.effect.kind is kind]
         error = await sending.send(running, kind, items)
         if error is not None:
             return error
     return None
 
 
-def _order_stands(decision: Decision) -> bool:
-    return all(item.state in GOOD for item in decision.items if item.effect.kind is EffectKind.ORDER)
+async def _before_events(running: Running, decisions: Sequence[Decision]) -> None:
+    """An event goes out only after its order landed, and for a person who was looked at within the minute.
+
+    The events of an order that is decided otherwise are decided with it; those of an undecided one wait.
+    """
+    for decision in decisions:
+        order = next((item for item in decision.items if item.effect.kind is EffectKind.ORDER), None)
+        if order is None or order.state in GOOD:
+            continue
+        for item in decision.items:
+            if item.open and item.effect.kind is EffectKind.EVENT:
+                item.state, item.code = order.state, order.code
+                if order.state not in UNDECIDED:
+                    decision.dropped.append(item.object)
+    age = running.outside.clock.monotonic() - running.looked_at
+    asking = [d for d in decisions if any(item.open and item.effect.kind is EffectKind.EVENT for item in d.items)]
+    if asking and age > LOOK_AGE.total_seconds():
+        await sending.prove(running)
+        await _look_again(running, asking)
 
 
-def tally(running: Running, decisions: Sequence[Decision], error: Exception | None) -> Tally:
+async def _look_again(running: Running, asking: Sequence[Decision]) -> None:
+    people = sorted({item.effect.subject_id for d in asking for item in d.items})
+    contacts = await running.connected.destination.look(people)
+    running.looked_at = running.outside.clock.monotonic()
+    for decision in asking:
+        for item in (item for item in decision.items if item.open):
+            contact = contacts.get(item.effect.subject_id)
+            no = consent.destination_side(contact, running.rule.list_id, suppressed=False)
+            if no or contact is None:
+                item.state, item.code = RecordState.REFUSED, no or consent.SUPPRESSED
+                decision.dropped.append(item.object)
+
+
+async def _alike(running: Running, decisions: Sequence[Decision]) -> Exception | None:
+    """Five records of a page rejected alike, and none landed, are an error of the run: nothing is set aside."""
+    rejected = [
+        item
+        for decision in decisions
+        for item in decision.items
+        if item.claimed is not None and item.state in (RecordState.FAILED, RecordState.SET_ASIDE)
+        if item.code and item.effect.kind is not EffectKind.EVENT
+    ]
+    landed = sum(item.state is RecordState.WRITTEN for decision in decisions for item in decision.items)
+    code = limits.alike([item.code for item in rejected], landed=landed)
+    if code is None:
+        return None
+    await ledger.unset_aside(running.outside.database, running.lease, [item.id for item in rejected])
+    name = running.connected.destination.kind.capitalize()
+    first = next((item.sentence for item in rejected if item.sentence), "")
+    text = f"{name} rejected {len(rejected)} records of one page alike ({code}): {first}"
+    return Refused(f"{text} Check the list and the mapping, then publish again.", code="rejected_alike")
+
+
+def tally(
+    running: Running, decisions: Sequence[Decision], error: Exception | None, looked: timedelta = timedelta(0)
+) -> Tally:
     """Count the page, and name the error that keeps the cursor where it is, if there is one."""
     states = Counter(decision.final for decision in decisions)
     refused = [decision for decision in decisions if decision.final in (RecordState.REFUSED, RecordState.DEFERRED)]
@@ -378,6 +463,8 @@ def tally(running: Running, decisions: Sequence[Decision], error: Exception | No
         reasons=Counter(decision.reason for decision in refused if decision.final is RecordState.REFUSED),
         refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
         good_contacts=_good_contacts(running, decisions),
+        dropped=tuple(name for decision in decisions for name in decision.dropped),
+        looked=looked,
         changed_addresses=tuple(d.record.id for d in refused if d.reason == consent.ADDRESS_CHANGED),
         error=error or _undecided(running, decisions, states),
     )
@@ -406,6 +493,7 @@ def _refusal(running: Running, decision: Decision) -> Refusal:
         evidence=evidence_of(subject.consent if subject else None),
         address_key=address_key(running, decision.judgement.address),
         subject=subject.id if subject else "",
+        record=record.id,
     )
 
 
@@ -413,11 +501,7 @@ def _undecided(running: Running, decisions: Sequence[Decision], states: Counter[
     failed = [d for d in decisions if d.final is RecordState.FAILED]
     name = running.connected.destination.kind.capitalize()
     if failed:
-        alike = limits.alike([d.reason for d in failed], landed=states[RecordState.WRITTEN])
         first = next((i.sentence for d in failed for i in d.items if i.sentence), "")
-        if alike:
-            text = f"{name} rejected {len(failed)} records of one page alike ({alike}): {first}"
-            return Refused(f"{text} Check the list and the mapping, then publish again.", code="rejected_alike")
         which = ", ".join(d.record.id for d in failed[:3])
         return Rejected(f"{name} rejected {len(failed)} of {len(decisions)} records ({which}): {first}")
     if states[RecordState.IN_DOUBT]:

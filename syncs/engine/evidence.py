@@ -14,7 +14,7 @@ def gather(running: Running, read: Read, after: Count | None) -> Evidence:
     return Evidence(
         identity_ok=True,
         scopes_missing=running.scopes_missing,
-        version_asked=running.proof.get("version_asked"),
+        version_asked=running.proof.get("version_asked") or running.facts.version_asked,
         version_served=running.version_served,
         count_before=read.counted,
         count_after=after,

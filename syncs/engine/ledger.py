@@ -45,10 +45,27 @@ class Memory:
     withdrawn_at: datetime | None
     settled_at: datetime | None
     open_digest: str | None
+    open_state: str | None
+    open_address_key: str | None
     rejected_digest: str | None
     rejected_state: str | None
     rejected_code: str | None
     rejected_sentence: str | None
+
+    @property
+    def may_have_landed(self) -> bool:
+        """Whether an open claim's call may have reached the destination."""
+        return self.open_state in (DeliveryState.SENDING, DeliveryState.IN_DOUBT)
+
+    @property
+    def may_be_granted(self) -> bool:
+        """Whether this person is on the list through us, for all we know."""
+        return self.granted_at is not None or self.may_have_landed
+
+    @property
+    def known_address_key(self) -> str:
+        """The keyed hash of the address we wrote to, or may have."""
+        return self.address_key or (self.open_address_key or "" if self.may_have_landed else "")
 
 
 REMEMBER = f"""
@@ -56,6 +73,7 @@ SELECT p.object, coalesce(t.seq, 0) AS seq, coalesce(t.payload_digest, '') AS pa
        coalesce(t.delivery_key, '') AS delivery_key, coalesce(t.read_no, 0) AS read_no,
        coalesce(t.address_key, '') AS address_key, coalesce(t.destination_id, '') AS destination_id,
        t.granted_at, t.withdrawn_at, t.settled_at, o.payload_digest AS open_digest,
+       o.state AS open_state, o.address_key AS open_address_key,
        r.payload_digest AS rejected_digest, r.state AS rejected_state, r.code AS rejected_code,
        r.sentence AS rejected_sentence
 FROM unnest(%(objects)s::text[]) AS p (object)
@@ -100,6 +118,7 @@ class Claim:
     delivery_key: str
     payload_digest: str
     seq: int
+    record: str = ""
     address_key: str = ""
     destination_id: str = ""
     event_name: str = ""
@@ -121,6 +140,7 @@ class Claimed:
     state: DeliveryState
     taken: bool
     sending_at: datetime | None
+    event_at: datetime | None
     seconds_left: float
 
 
@@ -129,16 +149,17 @@ WITH held AS MATERIALIZED (SELECT 1 FROM syncs_lease WHERE {HELD} FOR SHARE),
 page AS MATERIALIZED (
     SELECT * FROM unnest(%(object)s::text[], %(kind)s::text[], %(append)s::bool[], %(effect_key)s::text[],
         %(delivery_key)s::text[], %(payload_digest)s::text[], %(seq)s::bigint[], %(address_key)s::text[],
-        %(destination_id)s::text[], %(event_name)s::text[], %(event_at)s::timestamptz[], %(evidence)s::jsonb[])
+        %(destination_id)s::text[], %(event_name)s::text[], %(event_at)s::timestamptz[], %(record)s::text[],
+        %(evidence)s::jsonb[])
     AS p (object, kind, append, effect_key, delivery_key, payload_digest, seq, address_key, destination_id, event_name,
-        event_at, evidence)
+        event_at, record, evidence)
 )
 INSERT INTO syncs_delivery AS d (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest,
-    seq, read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, event_name,
-    event_at, granted, claimed_at)
+    seq, read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, record,
+    event_name, event_at, granted, claimed_at)
 SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, p.append, p.effect_key, p.delivery_key, p.payload_digest, p.seq,
-    %(read_no)s, %(fence)s, 'claimed', 0, '', '', p.evidence, p.address_key, p.destination_id, '', p.event_name,
-    p.event_at, false, vigil_now()
+    %(read_no)s, %(fence)s, 'claimed', 0, '', '', p.evidence, p.address_key, p.destination_id, '', p.record,
+    p.event_name, p.event_at, false, vigil_now()
 FROM page p CROSS JOIN held ORDER BY p.object
 ON CONFLICT (sync_id, object) WHERE {_OPEN} DO UPDATE SET
     state = CASE d.state WHEN 'claimed' THEN 'claimed' ELSE 'in_doubt' END,
@@ -147,9 +168,10 @@ ON CONFLICT (sync_id, object) WHERE {_OPEN} DO UPDATE SET
     event_at = CASE WHEN d.append AND d.state <> 'claimed' THEN d.event_at ELSE EXCLUDED.event_at END,
     kind = EXCLUDED.kind, delivery_key = EXCLUDED.delivery_key, seq = EXCLUDED.seq, read_no = EXCLUDED.read_no,
     fence = EXCLUDED.fence, run_id = EXCLUDED.run_id, lane = EXCLUDED.lane, evidence = EXCLUDED.evidence,
-    address_key = EXCLUDED.address_key, event_name = EXCLUDED.event_name
+    address_key = EXCLUDED.address_key, event_name = EXCLUDED.event_name,
+    record = EXCLUDED.record
     WHERE d.fence <= EXCLUDED.fence AND d.read_no <= EXCLUDED.read_no
-RETURNING d.id, d.object, d.effect_key, d.state, xmax <> 0 AS taken, d.sending_at,
+RETURNING d.id, d.object, d.effect_key, d.state, xmax <> 0 AS taken, d.sending_at, d.event_at,
     greatest(0, coalesce(extract(epoch FROM d.call_ends_at - vigil_now()), 0))::float AS seconds_left
 """
 
@@ -165,7 +187,7 @@ async def claim(
     if not claims:
         return {}
     names = ("object", "kind", "append", "effect_key", "delivery_key", "payload_digest", "seq", "address_key",
-             "destination_id", "event_name", "event_at")  # fmt: skip
+             "destination_id", "event_name", "event_at", "record")  # fmt: skip
     columns: dict[str, Any] = {name: [getattr(one, name) for one in claims] for name in names}
     columns["kind"] = [one.kind.value for one in claims]
     columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in claims]
@@ -300,13 +322,14 @@ async def step(
 
 NOTE_REFUSED = """
 INSERT INTO syncs_delivery (sync_id, run_id, lane, object, kind, append, effect_key, delivery_key, payload_digest, seq,
-    read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, event_name, granted,
-    claimed_at, settled_at)
+    read_no, fence, state, calls, code, sentence, evidence, address_key, destination_id, subject, record, event_name,
+    granted, claimed_at, settled_at)
 SELECT %(sync)s, %(run)s, %(lane)s, p.object, p.kind, false, '', p.delivery_key, '', 0, %(read_no)s, %(fence)s,
-    p.state, 0, p.code, '', p.evidence, p.address_key, '', p.subject, '', false, vigil_now(), vigil_now()
+    p.state, 0, p.code, '', p.evidence, p.address_key, '', p.subject, p.record, '', false, vigil_now(),
+    vigil_now() - CASE p.state WHEN 'deferred' THEN %(looked)s ELSE interval '0' END
 FROM unnest(%(object)s::text[], %(kind)s::text[], %(delivery_key)s::text[], %(state)s::text[], %(code)s::text[],
-    %(evidence)s::jsonb[], %(address_key)s::text[], %(subject)s::text[])
-AS p (object, kind, delivery_key, state, code, evidence, address_key, subject)
+    %(evidence)s::jsonb[], %(address_key)s::text[], %(subject)s::text[], %(record)s::text[])
+AS p (object, kind, delivery_key, state, code, evidence, address_key, subject, record)
 """
 
 
@@ -322,21 +345,53 @@ class Refusal:
     evidence: dict[str, Any] | None
     address_key: str
     subject: str
+    record: str
 
 
 async def note_refused(
-    cursor: Cursor, lease: Lease, refusals: Sequence[Refusal], *, run_id: int, lane: str, read_no: int
+    cursor: Cursor,
+    lease: Lease,
+    refusals: Sequence[Refusal],
+    *,
+    run_id: int,
+    lane: str,
+    read_no: int,
+    looked: timedelta = timedelta(0),
 ) -> None:
-    """Keep the evidence of refusals, in the transaction that moves the cursor over them (PRODUCT 3.6)."""
+    """Keep the evidence of refusals, in the transaction that moves the cursor over them (PRODUCT 3.6).
+
+    ``looked`` is how long ago the destination was asked, its cache included: a contact that landed since is newer than
+    the deferral, and makes it ripe.
+    """
     if not refusals:
         return
-    names = ("object", "delivery_key", "code", "address_key", "subject")
+    names = ("object", "delivery_key", "code", "address_key", "subject", "record")
     columns: dict[str, Any] = {name: [getattr(one, name) for one in refusals] for name in names}
     columns["kind"] = [one.kind.value for one in refusals]
     columns["state"] = [one.state.value for one in refusals]
     columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in refusals]
-    values = {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no}
+    values = {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no, "looked": looked}
     await cursor.execute(NOTE_REFUSED, values)
+
+
+DROP = """
+UPDATE syncs_delivery SET state = 'superseded', settled_at = vigil_now()
+WHERE sync_id = %(sync)s AND object = ANY(%(objects)s) AND state = 'claimed' AND fence <= %(fence)s
+"""
+
+
+async def drop(cursor: Cursor, lease: Lease, objects: Sequence[str]) -> None:
+    """Close claims that were never sent and are not wanted any more, in the transaction that decides their page."""
+    if objects:
+        await cursor.execute(DROP, {**lease.held, "objects": list(objects)})
+
+
+async def unset_aside(database: Database, lease: Lease, ids: Sequence[int]) -> None:
+    """What was set aside on a page that is an error of the run is rejected, no more: nobody decided it."""
+    await database.rows(
+        "UPDATE syncs_delivery SET state = 'failed' WHERE id = ANY(%s) AND state = 'set_aside' AND fence = %s",
+        [list(ids), lease.fence],
+    )
 
 
 PRUNE = """

@@ -26,12 +26,13 @@ class Terms:
 
 @dataclass(slots=True)
 class Connected:
-    """Both ends of one sync, ready to be used, with what must be known of them."""
+    """Both ends of one sync, ready to be used. ``fingerprints`` are of the credentials that were opened for them."""
 
     source: Source
     destination: Destination
     address_secret: bytes
     zone: str
+    fingerprints: tuple[str, str] | None = None
 
     async def close(self) -> None:
         await self.source.close()

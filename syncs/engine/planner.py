@@ -119,7 +119,7 @@ async def _ask_to_yield(cursor: Cursor, sync_id: int) -> bool | None:
 WITHOUT_RUN = """
 SELECT o.id, s.id AS sync_id, s.state AS sync_state, s.published_id
 FROM syncs_occurrence o JOIN syncs_schedule c ON c.id = o.schedule_id JOIN syncs_sync s ON s.id = c.sync_id
-WHERE o.state = 'due' AND o.run_id IS NULL ORDER BY o.planned_for FOR UPDATE OF o SKIP LOCKED
+WHERE o.state = 'due' AND o.run_id IS NULL AND o.id > %s ORDER BY o.id LIMIT 1 FOR UPDATE OF o SKIP LOCKED
 """
 PARKED = """
 SELECT r.id FROM syncs_run r
@@ -129,20 +129,28 @@ WHERE r.state = 'parked'
                   WHERE c.sync_id = r.sync_id AND o.state = 'due' AND o.run_id IS NULL)
 ORDER BY r.id
 """
-GO_ON = "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now(), yield_asked_at = NULL WHERE id = %s"
+GO_ON = """
+UPDATE syncs_run SET state = 'waiting', due_after = greatest(due_after, vigil_now()), yield_asked_at = NULL
+WHERE id = %s AND state = 'parked'
+"""
 
 
 async def change_lanes(database: Database) -> list[int]:
     """Let scheduled runs through that history has made way for, and history go on behind them; the runs now due."""
     due: list[int] = []
-    async with database.transaction() as cursor:
-        await cursor.execute(WITHOUT_RUN)
-        for row in await cursor.fetchall():
+    after = 0
+    while True:
+        async with database.transaction() as cursor:
+            await cursor.execute(WITHOUT_RUN, [after])
+            row = await cursor.fetchone()
+            if row is None:
+                break
+            after = row["id"]
             if row["sync_state"] != "published":
                 await _decide(cursor, row, "discarded")
                 continue
             run_id = await _give_run(cursor, row, row["sync_id"], row["published_id"])
-            due += [] if run_id is None else [run_id]
+        due += [] if run_id is None else [run_id]
     for row in await database.rows(PARKED):
         # Another run of the sync may have been opened since the look: the constraint decides, and it stays parked.
         with suppress(psycopg.errors.UniqueViolation):
@@ -175,12 +183,19 @@ LONG_DEFERRED = """
 SELECT s.workspace_id, s.id AS sync_id, count(*) AS records FROM syncs_delivery d JOIN syncs_sync s ON s.id = d.sync_id
 WHERE d.state = 'deferred' AND d.settled_at < vigil_now() - %s GROUP BY s.workspace_id, s.id
 """
+NO_LONGER_DEFERRED = """
+UPDATE syncs_finding f SET state = 'resolved', resolved_at = vigil_now()
+WHERE f.code = 'deferred_long' AND f.resolved_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM syncs_delivery d
+    WHERE d.sync_id = f.sync_id AND d.state = 'deferred' AND d.settled_at < vigil_now() - %s)
+"""
 DEFERRED_TOO_LONG = timedelta(days=7)
 
 
 async def find_long_deferred(database: Database) -> None:
     """Records that have waited for another one for a week are a finding (PRODUCT 4.6)."""
     async with database.transaction() as cursor:
+        await cursor.execute(NO_LONGER_DEFERRED, [DEFERRED_TOO_LONG])
         await cursor.execute(LONG_DEFERRED, [DEFERRED_TOO_LONG])
         for row in await cursor.fetchall():
             await findings.open_finding(

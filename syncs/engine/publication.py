@@ -14,12 +14,14 @@ from syncs.domain.rule import ConnectionFacts, Rule
 from syncs.engine.database import Database
 from syncs.engine.outside import Connected, Terms
 from syncs.engine.running import Facts
-from syncs.errors import Paused, PublicationInvalid, Superseded
+from syncs.errors import Cancelled, Paused, PublicationInvalid, Superseded
 
 PUBLISH_AGAIN = "Open the draft, preview it and publish again."
 
 FACTS = """
-SELECT r.id AS run_id, r.lane, r.failures, r.expected, r.force, r.created_at,
+SELECT r.id AS run_id, r.lane, r.failures, r.proof->>'version_asked' AS version_asked,
+       coalesce(r.expected, (SELECT c.counted FROM syncs_cursor c WHERE c.sync_id = r.sync_id AND c.lane = r.lane))
+           AS expected, r.cancel_asked_at IS NOT NULL AS cancelled, r.force, r.created_at,
        coalesce((r.states->>'set_aside')::int, 0) AS set_aside,
        (SELECT max(a.id) FROM syncs_attempt a WHERE a.run_id = r.id) AS attempt_id,
        s.id AS sync_id, s.name AS sync_name, s.workspace_id, s.state, s.published_id, s.changed_at,
@@ -47,6 +49,8 @@ async def load(database: Database, run_id: int) -> Facts:
     if row is None:
         raise PublicationInvalid(f"Run {run_id} does not exist.")
     state, published, method = row.pop("state"), row.pop("published_id"), row.pop("digest_method")
+    if row.pop("cancelled"):
+        raise Cancelled("The run was cancelled by a person before it went on.")
     if published != row["version_id"]:
         raise Superseded("Another version was published before this run started to write.")
     if state != "published":

@@ -15,20 +15,20 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from connectors.errors import ConnectorError, CursorStale, Passing, Throttled, Unreadable
-from connectors.protocol import Page, Stream
+from connectors.protocol import Page
 from syncs.domain import evidence as judging
 from syncs.domain import retry
 from syncs.domain.evidence import Evidence
 from syncs.domain.lifecycle import PROVEN, Lane, Outcome, Phase, Verdict
 from syncs.domain.mapping import Mapper
-from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, ledger, publication, starting
+from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, ledger, publication, sending, starting
 from syncs.engine.batch import Tally
 from syncs.engine.cursor import Read
 from syncs.engine.database import Cursor, Row
 from syncs.engine.lease import Lease, Renewer
 from syncs.engine.outside import Connected, Outside
 from syncs.engine.running import Facts, Running
-from syncs.errors import Faulty, VigilError
+from syncs.errors import Cancelled, Faulty, Paused, Superseded, VigilError
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ async def _work(outside: Outside, held: Lease, run_id: int, ending: asyncio.Even
     rule = publication.prove_digest(facts)
     connected = await outside.connect(facts.sync_id)
     try:
+        _require_same_credentials(facts, connected)
         running = Running(
             outside=outside,
             facts=facts,
@@ -111,6 +112,13 @@ async def _work(outside: Outside, held: Lease, run_id: int, ending: asyncio.Even
         return await _read_and_write(running)
     finally:
         await connected.close()
+
+
+def _require_same_credentials(facts: Facts, connected: Connected) -> None:
+    """Raises Passing when a credential was rotated between the look at its proof and its opening."""
+    proved = (facts.source["fingerprint"], facts.destination["fingerprint"])
+    if connected.fingerprints is not None and connected.fingerprints != proved:
+        raise Passing("A credential was rotated while the run started; it starts again.", code="rotated")
 
 
 def _mapper(facts: Facts, connected: Connected, rule: Any) -> Mapper:
@@ -217,8 +225,19 @@ async def _ask_page(running: Running, read: Read, after: str | None) -> tuple[Pa
         except Throttled as error:
             if error.wait is None or not retry.is_inline(error.wait):
                 raise
-            await asyncio.sleep(error.wait.total_seconds())
+            await _sit_out(running, error.wait)
     raise Throttled("The source asked for one wait after the other.", wait=None)
+
+
+async def _sit_out(running: Running, wait: timedelta) -> None:
+    """A vendor's short wait, in pieces: a lost lease or the end of the slice cuts it off."""
+    clock = running.outside.clock
+    until = clock.monotonic() + wait.total_seconds()
+    while (left := until - clock.monotonic()) > 0:
+        running.lease.require(clock)
+        if running.ending.is_set():
+            raise Throttled("The source asked for a wait, and the slice is ending.", wait=timedelta(seconds=left))
+        await asyncio.sleep(min(left, 1.0))
 
 
 async def _pages(running: Running, read: Read) -> Read:
@@ -259,12 +278,15 @@ async def _page(running: Running, read: Read, following: Read, page: Page, read_
             run_id=running.facts.run_id,
             lane=running.facts.lane.value,
             read_no=read_no,
+            looked=tally.looked,
         )
+        await ledger.drop(connection, running.lease, tally.dropped)
         await cursor.move(connection, running.lease, read, following)
-        await _count(connection, running, tally)
+        stand = await _count(connection, running, tally)
         await _find_changed_addresses(connection, running, tally)
     crash.here("after_move")
     running.pages += 1
+    _refuse_to_go_on(stand)
     return following
 
 
@@ -291,18 +313,32 @@ UPDATE syncs_run r SET unsettled = '{}', deaths = 0,
         GROUP BY key) summed)
     , possible_duplicates = r.possible_duplicates + %(doubles)s
 WHERE r.id = %(run)s
-RETURNING r.yield_asked_at IS NOT NULL AND r.lane <> 'scheduled' AS yields
+RETURNING r.yield_asked_at IS NOT NULL AND r.lane <> 'scheduled' AS yields, r.cancel_asked_at IS NOT NULL AS cancelled,
+    (SELECT s.state FROM syncs_sync s WHERE s.id = r.sync_id) AS sync_state,
+    (SELECT s.published_id = r.version_id FROM syncs_sync s WHERE s.id = r.sync_id) AS published
 """
 
 
-async def _count(connection: Cursor, running: Running, tally: Tally) -> None:
+def _refuse_to_go_on(stand: Row) -> None:
+    """A run that sends nothing must notice a cancel, a pause and a new publication too. Raises them."""
+    if stand["cancelled"]:
+        raise Cancelled(sending.CANCELLED)
+    if not stand["published"]:
+        raise Superseded(sending.SUPERSEDED)
+    if stand["sync_state"] != "published":
+        raise Paused(sending.STANDING)
+
+
+async def _count(connection: Cursor, running: Running, tally: Tally) -> Row:
     """Counters move with the cursor, in its transaction: read = the sum of the states (PRODUCT 1.5)."""
     states = {state.value: number for state, number in tally.states.items()}
     values = {"states": Jsonb(states), "refusals": Jsonb(dict(tally.reasons)), "run": running.facts.run_id}
     await connection.execute(COUNT, {**values, "doubles": running.possible_duplicates})
     counted = await connection.fetchone()
-    running.possible_duplicates, running.yielding = 0, bool(counted and counted["yields"])
+    assert counted is not None  # noqa: S101 - the run is there as long as its lease
+    running.possible_duplicates, running.yielding = 0, counted["yields"]
     await connection.execute("UPDATE syncs_attempt SET pages = pages + 1 WHERE id = %s", [running.facts.attempt_id])
+    return counted
 
 
 async def _find_changed_addresses(connection: Cursor, running: Running, tally: Tally) -> None:
@@ -353,24 +389,27 @@ async def _finish(running: Running, read: Read) -> Outcome:
         return await _close_unproven(running, read, found, verdict, sentence)
     crash.here("before_finish")
     async with running.outside.database.transaction() as connection:
+        await _lock_sync(connection, running.facts.sync_id)
         await cursor.close_read(connection, running.lease, read, run_id=running.facts.run_id)
         await _note_version(connection, running, found)
         ended = Ended(Outcome.SUCCEEDED, "", "", verdict, {**found.document(), "sentence": sentence})
         await end_run(connection, running.facts.run_id, ended)
         await connection.execute(
-            "UPDATE syncs_sync SET last_success_at = vigil_now(),"
+            "UPDATE syncs_sync SET"
+            " last_success_at = CASE WHEN %s THEN last_success_at ELSE vigil_now() END,"
             " fresh_as_of = CASE WHEN %s THEN greatest(fresh_as_of, %s) ELSE fresh_as_of END WHERE id = %s",
-            [_shows_source(running), read.window.until, running.facts.sync_id],
+            [
+                running.facts.lane is Lane.RECONCILE,
+                running.facts.lane is Lane.SCHEDULED,
+                read.window.until,
+                running.facts.sync_id,
+            ],
         )
-        await findings.resolve(connection, sync_id=running.facts.sync_id, codes=RECOVERED)
+        if running.facts.lane is Lane.SCHEDULED:
+            await findings.resolve(connection, sync_id=running.facts.sync_id, codes=RECOVERED)
         await lease.release(connection, running.lease)
         crash.here("in_finish")
     return Outcome.SUCCEEDED
-
-
-def _shows_source(running: Running) -> bool:
-    """Whether this read makes the destination show the source as of its end: the lane that follows the source does."""
-    return running.facts.lane is Lane.SCHEDULED or running.stream is Stream.CUSTOMERS
 
 
 RECOVERED = ["run_failed", "paused"]
@@ -405,6 +444,9 @@ async def _close_unproven(running: Running, read: Read, found: Evidence, verdict
     if counted is not None:
         await cursor.bind(
             running.outside.database, running.lease, begun, query_digest=read.query_digest, counted=counted
+        )
+        await running.outside.database.rows(
+            "UPDATE syncs_run SET states = '{}', refusals = '{}' WHERE id = %s", [running.facts.run_id]
         )
     ended = Ended(
         UNPROVEN_OUTCOMES[verdict],
@@ -489,6 +531,7 @@ async def _end_attempt(
     outside: Outside, held: Lease, run_id: int, ended: Ended, ending: retry.Ending, parked: timedelta | None
 ) -> Outcome:
     async with outside.database.transaction() as connection:
+        await _lock_sync(connection, held.sync_id)
         run = await _locked(connection, run_id)
         if run is None or run["state"] != "running":
             return ended.outcome
@@ -506,6 +549,11 @@ async def _end_attempt(
             await fail(connection, run, ended)
         await lease.release(connection, held)
     return ended.outcome
+
+
+async def _lock_sync(connection: Cursor, sync_id: int) -> None:
+    """The sync before its run, as the services do: two orders of locking would deadlock with a person's click."""
+    await connection.execute("SELECT 1 FROM syncs_sync WHERE id = %s FOR NO KEY UPDATE", [sync_id])
 
 
 async def _locked(connection: Cursor, run_id: int) -> Row | None:
@@ -562,7 +610,8 @@ async def fail(connection: Cursor, run: Row, ended: Ended) -> None:
     )
     await connection.execute(
         "SELECT outcome FROM syncs_run WHERE sync_id = %s AND state = 'finished'"
-        " AND created_at >= coalesce(%s, '-infinity'::timestamptz) ORDER BY finished_at DESC, id DESC LIMIT 50",
+        " AND lane <> 'reconcile' AND created_at >= coalesce(%s, '-infinity'::timestamptz)"
+        " ORDER BY finished_at DESC, id DESC LIMIT 50",
         [run["sync_id"], run["changed_at"]],
     )
     outcomes = [Outcome(row["outcome"]) for row in await connection.fetchall()]

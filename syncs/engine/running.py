@@ -37,6 +37,7 @@ class Facts:
     destination: dict[str, Any]
     set_aside: int
     expected: int | None
+    version_asked: str | None
     force: bool
     created_at: datetime
     now: datetime
@@ -59,6 +60,7 @@ class Running:
     set_aside: int = 0
     possible_duplicates: int = 0
     yielding: bool = False
+    looked_at: float = 0.0
     version_served: str | None = None
     scopes_missing: tuple[str, ...] = ()
     proof: dict[str, Any] = field(default_factory=dict)

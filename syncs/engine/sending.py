@@ -25,6 +25,7 @@ from syncs.errors import Cancelled, Paused, Superseded
 
 RUN_REFUSED = "run_refused"
 LATE_LOOK = "late_look"
+TOO_SLOW = "The database answers too slowly to prove the lease before a call. Look at its load."
 WAIT_CODES = frozenset({"throttled", "too_early"})
 SUPERSEDED = "Another version was published meanwhile. The run stopped before its next write."
 STANDING = "The sync was paused or edited meanwhile. The run stopped before its next write."
@@ -50,6 +51,12 @@ class Item:
     @property
     def open(self) -> bool:
         return self.state is RecordState.NOT_YET_TRIED
+
+    @property
+    def never_sent(self) -> bool:
+        """Whether an open claim of it is known that no call was ever made for."""
+        before = self.memory is not None and self.memory.open_state == DeliveryState.CLAIMED
+        return before or (self.claimed is not None and self.claimed.state is DeliveryState.CLAIMED and not self.marked)
 
     @property
     def id(self) -> int:
@@ -156,7 +163,7 @@ def _doubt(item: Item) -> Doubt:
         event_name=write.event_name or "",
         subject_id=write.subject_id,
         destination_id=write.destination_id,
-        event_at=write.event_at or claimed.sending_at,
+        event_at=claimed.event_at or claimed.sending_at,
         sent_at=claimed.sending_at,
     )
 
@@ -304,6 +311,7 @@ class Pipeline:
         """What the database allowed may go; what it did not, stays claimed, and says why the run ends."""
         calls, self.marking, self.stepping = self.marking, [], None
         crash.here("after_settle")
+        self._count_late(calls)
         if self.ending is None:
             try:
                 refuse_to_go_on(self.running, stand)
@@ -318,6 +326,16 @@ class Pipeline:
                 self.ending = lost(self.running.lease)
             call.looked_at, call.by = self.stepped_at, by
             self.ready.append(call)
+
+    def _count_late(self, calls: Sequence[Call]) -> None:
+        """A step that takes longer than a look may be old lets no call go: five in a row end the page."""
+        if not calls:
+            return
+        late = self._now() - self.stepped_at > self.running.outside.terms.look.total_seconds()
+        self.late_in_a_row = self.late_in_a_row + 1 if late else 0
+        if self.late_in_a_row >= retry.PASSING_IN_A_ROW:
+            self.error = Passing(TOO_SLOW, code=LATE_LOOK)
+            self.ending = self.ending or self.error
 
     async def _call(self, call: Call) -> list[Receipt]:
         """One call. The look before it must be fresh: a process that slept in between does not call."""
@@ -344,7 +362,7 @@ class Pipeline:
         again: list[Item] = []
         for item, receipt in zip(call.items, receipts, strict=True):
             if receipt.landing is not Landing.PASSING:
-                self.passing_in_a_row = self.waits_in_a_row = self.late_in_a_row = 0
+                self.passing_in_a_row = self.waits_in_a_row = 0
             elif self._pass(item, receipt):
                 again.append(item)
                 continue
@@ -384,7 +402,7 @@ class Pipeline:
         if receipt.code == RUN_REFUSED:
             return False
         if receipt.code == LATE_LOOK:
-            return self._look_again()
+            return True
         if receipt.code in WAIT_CODES or receipt.wait is not None:
             return self._wait_for_vendor(receipt)
         self.passing_in_a_row += 1
@@ -392,14 +410,6 @@ class Pipeline:
         self.error = Passing(receipt.sentence, code=receipt.code or None)
         if self.passing_in_a_row >= retry.PASSING_IN_A_ROW:
             self.ending = self.ending or self.error
-        return False
-
-    def _look_again(self) -> bool:
-        self.late_in_a_row += 1
-        if self.late_in_a_row < retry.PASSING_IN_A_ROW:
-            return True
-        self.error = Passing("The database answers too slowly to prove the lease before a call.", code=LATE_LOOK)
-        self.ending = self.ending or self.error
         return False
 
     def _wait_for_vendor(self, receipt: Receipt) -> bool:

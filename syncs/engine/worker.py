@@ -6,6 +6,7 @@ slice, looks for more while slices last, and ends when its time is over or nothi
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Awaitable
 
 import psycopg
@@ -39,6 +40,22 @@ async def work(outside: Outside, stopping: asyncio.Event | None = None) -> list[
 async def _drive(outside: Outside, renewer: Renewer, ending: asyncio.Event) -> list[int]:
     until = outside.clock.monotonic() + outside.terms.slice.total_seconds()
     slices: dict[asyncio.Task[Outcome | None], int] = {}
+    try:
+        return await _drive_until(outside, renewer, ending, until, slices)
+    finally:
+        # Normally there is none left. If the loop above could not go on, none of them may stay behind unwatched.
+        for task in slices:
+            task.cancel()
+        await asyncio.gather(*slices, return_exceptions=True)
+
+
+async def _drive_until(
+    outside: Outside,
+    renewer: Renewer,
+    ending: asyncio.Event,
+    until: float,
+    slices: dict["asyncio.Task[Outcome | None]", int],
+) -> list[int]:
     yielded: list[int] = []
     while True:
         if not ending.is_set():
@@ -75,5 +92,6 @@ def _outcome(task: "asyncio.Task[Outcome | None]", run_id: int) -> Outcome | Non
     error = task.exception()
     if error is None:
         return task.result()
-    log.error("Run %s met a fault of ours: %s", run_id, type(error).__name__, exc_info=error)
+    places = "".join(traceback.format_tb(error.__traceback__))
+    log.error("Run %s met a fault of ours: %s\n%s", run_id, type(error).__name__, places)
     return None

@@ -41,6 +41,7 @@ class Delivery(models.Model):
     address_key = models.CharField(max_length=64, default="", blank=True, help_text="Keyed hash of the address.")
     destination_id = models.CharField(max_length=100, default="", blank=True)
     subject = models.CharField(max_length=60, default="", blank=True, help_text="The source's id of the person.")
+    record = models.CharField(max_length=60, default="", blank=True, help_text="The source's id of the record read.")
     event_name = models.CharField(max_length=60, default="", blank=True)
     event_at = models.DateTimeField(null=True, help_text="The event's own time: where to look for it again.")
     granted = models.BooleanField(default=False, help_text="Whether this write put the person on the list.")

@@ -48,6 +48,8 @@ def connection_update(
     before = dict(locked.options)
     if options is not None:
         locked.options = dict(options)
+        # Another address may be another account: it is proved anew before the next write.
+        locked.proved_fingerprint = ""
     _check(locked.kind, locked.options, secrets if secrets is not None else locked.secrets())
     if secrets is not None:
         locked.seal(secrets)

@@ -119,6 +119,7 @@ def connect_sync(sync: Sync) -> Connected:
         destination=destination,
         address_secret=_address_secret(sync.workspace),
         zone=sync.workspace.zone,
+        fingerprints=(sync.source.fingerprint, sync.destination.fingerprint),
     )
 
 

@@ -28,6 +28,13 @@ from syncs.models.workspaces import Role
 from syncs.services import outside, runs
 from syncs.services.actors import Actor, audit, database_now
 
+
+def _locked(sync: Sync) -> Sync:
+    """The sync's row, locked for the transaction. No key of it changes: who refers to it need not wait."""
+    rows = Sync.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("workspace", "draft_by", "published").get(pk=sync.pk)
+
+
 DEFAULT_EVERY = schedules.DEFAULT_MINUTES
 
 
@@ -62,7 +69,7 @@ def sync_save_draft(actor: Actor, sync: Sync, *, rule: Mapping[str, Any], revisi
     """
     actor.require(sync.workspace, Role.EDITOR)
     document = rules.document(rules.parse(rule))
-    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace", "draft_by").get(pk=sync.pk)
+    locked = _locked(sync)
     if locked.draft_revision != revision:
         by = locked.draft_by.get_username() if locked.draft_by else "somebody else"
         raise DraftChanged(
@@ -113,11 +120,28 @@ def _digest(rule: Rule, facts: Mapping[str, Any]) -> str:
 def _block_shared_target(sync: Sync, rule: Rule, facts: dict[str, Any], result: dict[str, Any]) -> None:
     if not facts:
         return
+    if _moves(sync, rule, facts):
+        result["blocks"].append(ANOTHER_TARGET)
     other = Sync.objects.filter(target=publication.target_of(rule, facts)).exclude(pk=sync.pk).first()
     if other is not None:
         same = other.workspace_id == sync.workspace_id
         name = f"'{other.name}'" if same else "another workspace's sync"
         result["blocks"].append(f"{name} already writes to this target. Two syncs may not share one: choose another.")
+
+
+ANOTHER_TARGET = (
+    "This sync was published for another list, destination account or shop. What it remembers of people belongs to "
+    "that one: make a new sync for this one, and pause this."
+)
+
+
+def _moves(sync: Sync, rule: Rule, facts: dict[str, Any]) -> bool:
+    """Whether a published sync would change its target or its shop. Its tombstones, grants and cursors are of the old
+    one: people would be withdrawn from the wrong list, and a new account would be taken for delivered."""
+    if sync.published is None:
+        return False
+    before = sync.published.facts["source"]["account"]
+    return sync.target != publication.target_of(rule, facts) or before != facts["source"]["account"]
 
 
 async def _preview(sync: Sync, rule: Rule) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -168,6 +192,7 @@ def _rehearsal(sync: Sync, rule: Rule, given: Outside, connected: Connected, fac
         destination={},
         set_aside=0,
         expected=None,
+        version_asked=None,
         force=False,
         created_at=now,
         now=now,
@@ -194,11 +219,13 @@ def sync_publish(actor: Actor, sync: Sync, *, digest: str, reason: str = "") -> 
     this digest that may be published now.
     """
     actor.require(sync.workspace, Role.PUBLISHER)
-    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace", "draft_by").get(pk=sync.pk)
+    locked = _locked(sync)
     preview = _publishable(locked, digest)
     rule = rules.parse(locked.draft)
     if _digest(rule, preview.facts) != digest:
         raise PublicationInvalid("The draft is not what was previewed. Preview it again, then publish.")
+    if _moves(locked, rule, preview.facts):
+        raise PublicationInvalid(ANOTHER_TARGET)
     now = database_now()
     version = Version.objects.create(
         sync=locked,
@@ -297,7 +324,7 @@ def schedule_set(actor: Actor, sync: Sync, *, every_minutes: int, active: bool =
 def sync_pause(actor: Actor, sync: Sync, *, reason: str) -> Sync:
     """Stand still until somebody publishes again. A run that is going on stops before its next write."""
     actor.require(sync.workspace, Role.OPERATOR)
-    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
+    locked = _locked(sync)
     if locked.state not in (SyncState.PUBLISHED, SyncState.EDITED):
         raise PublicationInvalid(f"Only a published sync can be paused; this one is {locked.state}.")
     locked.state, locked.paused_at = SyncState.PAUSED.value, database_now()

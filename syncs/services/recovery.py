@@ -62,11 +62,13 @@ def cursor_reset(actor: Actor, sync: Sync, lane: Lane, *, to: datetime | None, r
     Raises PublicationInvalid while a run of the sync is open: it owns the cursor.
     """
     actor.require(sync.workspace, Role.PUBLISHER)
-    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
+    locked = Sync.objects.select_for_update(of=("self",), no_key=True).select_related("workspace").get(pk=sync.pk)
     if Run.objects.filter(sync=locked).exclude(state=RunState.FINISHED).exists():
         raise PublicationInvalid("A run of this sync is open and owns the cursor: wait for its end or cancel it.")
     cursor, _ = Cursor.objects.select_for_update().get_or_create(sync=locked, lane=lane.value)
     before = cursor.watermark
+    if to is not None and to > (before or database_now()):
+        raise PublicationInvalid("A cursor is only set back: what lies between would never be read.")
     cursor.watermark, cursor.since, cursor.until = to, None, None
     cursor.query_digest, cursor.after, cursor.anchor = "", None, None
     cursor.exhausted, cursor.rows, cursor.pages, cursor.counted = False, 0, 0, None

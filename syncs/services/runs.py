@@ -48,7 +48,7 @@ def run_start(
     first one made (Case LEASE-06).
     """
     actor.require(sync.workspace, Role.OPERATOR)
-    locked = Sync.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=sync.pk)
+    locked = Sync.objects.select_for_update(of=("self",), no_key=True).select_related("workspace").get(pk=sync.pk)
     if locked.state != SyncState.PUBLISHED or locked.published is None:
         raise PublicationInvalid(f"This sync is {locked.state}: preview it and publish it, then run it.")
     now = database_now()
@@ -108,7 +108,7 @@ def _new_run(
 def run_cancel(actor: Actor, run: Run) -> None:
     """Ask a run to stop. One that waits ends now; a running one before its next write."""
     actor.require(run.sync.workspace, Role.OPERATOR)
-    sync = Sync.objects.select_for_update().get(pk=run.sync_id)
+    sync = Sync.objects.select_for_update(no_key=True).get(pk=run.sync_id)
     open_run = Run.objects.filter(pk=run.pk).exclude(state=RunState.FINISHED)
     open_run.update(cancel_asked_at=database_now(), cancel_asked_by=actor.label)
     end_waiting(
