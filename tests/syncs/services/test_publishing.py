@@ -223,3 +223,18 @@ def test_every_act_is_in_the_audit_log_without_a_secret(shop: Shop) -> None:
     entry = AuditEntry.objects.latest("at")
     assert (entry.action, entry.actor_label) == ("connection.rotated", "an operator")
     assert not any("shpat" in str(value) for row in AuditEntry.objects.values() for value in row.values())
+
+
+def test_a_published_sync_never_moves_to_another_list(shop: Shop) -> None:
+    """What it remembers of people is of the old list: it would withdraw them from the wrong one."""
+    actor = services.vigil()
+    services.sync_save_draft(actor, shop.contacts, rule={**CUSTOMERS_RULE, "list_id": 8}, revision=1)
+    shop.contacts.refresh_from_db()
+    preview = services.sync_preview(actor, shop.contacts)
+    assert not preview.publishable
+    assert "make a new sync" in preview.result["blocks"][0]
+    Preview.objects.filter(pk=preview.pk).update(publishable=True)
+    with pytest.raises(PublicationInvalid, match="make a new sync"):
+        services.sync_publish(actor, shop.contacts, digest=preview.digest)
+    shop.contacts.refresh_from_db()
+    assert shop.contacts.state == "edited"
