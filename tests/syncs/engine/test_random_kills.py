@@ -45,7 +45,7 @@ def test_a_worker_killed_at_random_loses_and_doubles_nothing(tmp_path: Path) -> 
             # Let it do some work first: a kill before the first claim shows nothing.
             while worker.poll() is None and time.monotonic() < until and written(run) <= before:
                 time.sleep(0.02)
-            time.sleep(chance.uniform(0, 0.4))
+            time.sleep(chance.uniform(0, 0.05 if KILLS >= MANY else 0.4))
             worker.kill()
             worker.communicate()
             in_doubt.append(Delivery.objects.filter(state="sending").count())
