@@ -99,14 +99,24 @@ def _show(built: House, asked: Asked) -> int:
     runs: list[Run] = []
     code = 0
     for sync, lane in prepared.plan:
+        if why := built.asking(lambda sync=sync: _stands_still(sync)):  # type: ignore[misc]
+            say(why)
+            code = show.FAILED
+            continue
         runs.append(_run(built, prepared, sync, lane))
-        code = show.code_of(runs[-1])
-        if code:
+        code = show.code_of(runs[-1]) or code
+        if show.code_of(runs[-1]):
             break
     _tell(built, runs, asked)
-    if not code and not asked.once:
+    if not asked.once:
         _serve(built)
     return code
+
+
+def _stands_still(sync: Sync) -> str | None:
+    from local import stage
+
+    return stage.stands_still(sync)
 
 
 def _run(built: House, prepared: stage.Stage, sync: Sync, lane: Lane) -> Run:

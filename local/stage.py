@@ -186,13 +186,21 @@ def _sync(
     return found or services.sync_create(actor, workspace, name=name, source=source, destination=destination, rule=rule)
 
 
+def stands_still(sync: Sync) -> str | None:
+    """Why the demo leaves a sync alone, in one sentence: a person paused it, and only a person publishes it again."""
+    sync.refresh_from_db()
+    if sync.state != SyncState.PAUSED or sync.pause_code != services.PAUSED_BY_PERSON:
+        return None
+    return f"{sync.name} stands still. {sync.pause_sentence} Publish it again on its page when it may go on."
+
+
 def publish(actor: services.Actor, sync: Sync) -> str | None:
     """Previews and publishes what does not stand published; says in one sentence what the preview showed.
 
     Raises Unusable when the preview cannot be published.
     """
     sync.refresh_from_db()
-    if sync.state == SyncState.PUBLISHED:
+    if sync.state == SyncState.PUBLISHED or stands_still(sync):
         return None
     preview = services.sync_preview(actor, sync)
     if not preview.publishable:

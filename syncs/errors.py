@@ -12,6 +12,8 @@
     ├── Faulty                  a fault in Vigil's own code ended the run (PRODUCT 4.2: it stays until it is mended)
     ├── DraftChanged            somebody else saved or published first (PRODUCT 6.5)
     ├── PermissionMissing       the person may see this and not do it (PRODUCT 10.1)
+    ├── NameTaken               something of that name is there already
+    ├── ZoneUnknown             no such IANA time zone
     └── NotFound                no such thing, or none that this person may know of (PRODUCT 10.1)
 
 ``code`` is the stable name that page, mail, JSON and log share (PRODUCT 9.1); the sentence is for people. Neither ever
@@ -98,6 +100,18 @@ class PermissionMissing(VigilError):
     """The person's role does not allow the act."""
 
     code = "permission_missing"
+
+
+class NameTaken(VigilError):
+    """Something of that name is there already."""
+
+    code = "name_taken"
+
+
+class ZoneUnknown(VigilError):
+    """Not a time zone that the pinned zone data knows."""
+
+    code = "zone_unknown"
 
 
 class NotFound(VigilError):

@@ -24,6 +24,7 @@ from syncs.domain.lifecycle import (
     Trigger,
     Verdict,
 )
+from syncs.engine import publication
 from syncs.models import (
     Attempt,
     AuditEntry,
@@ -269,6 +270,10 @@ def receipt(of: Sync) -> dict[str, Any]:
 
 def preview(of: Sync, *, by: User | None = None, made: datetime | None = None, **more: Any) -> Preview:
     """A preview of the sync's draft that may be published."""
+    if of.published is not None:
+        # It goes on as what it was published for; any other target would be another sync.
+        of.target = publication.target_of(rules.parse(of.draft), dict(FACTS))
+        of.save(update_fields=["target"])
     at = made or NOW - timedelta(minutes=2)
     values: dict[str, Any] = {
         "draft_revision": of.draft_revision,

@@ -64,8 +64,35 @@ async def preview(running: Running, source: Identity, destination: Identity) -> 
         shown.blocks.append(f"The source counts {counted.records} records and shows none. Test the connection.")
     for decision, contact in await _decide(running, page):
         _note(running, shown, decision, contact)
-    shown.rows = sorted(shown.rows, key=lambda row: row["state"] != RecordState.REFUSED.value)[:SAMPLE]
+    _find_notes(running, shown)
+    shown.rows = _sample(shown.rows)
     return shown
+
+
+def _sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some rows of every outcome, refusals first: the many must not hide the few."""
+    by_state: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_state.setdefault(row["state"], []).append(row)
+    order = sorted(by_state, key=lambda state: (state != RecordState.REFUSED.value, state))
+    share = max(1, SAMPLE // max(1, len(order)))
+    chosen = [row for state in order for row in by_state[state][:share]]
+    rest = [row for state in order for row in by_state[state][share:]]
+    return sorted([*chosen, *rest[: SAMPLE - len(chosen)]], key=lambda row: order.index(row["state"]))
+
+
+def _find_notes(running: Running, shown: Preview) -> None:
+    """What is allowed and probably not meant: a filter that lets nobody through, a field that is always empty."""
+    if shown.read and shown.states[RecordState.FILTERED.value] == shown.read:
+        shown.notes.append(
+            f"The filter lets none of these {shown.read} records through. "
+            "Numbers that the source gives as text are compared as text."
+        )
+    written = [row for row in shown.rows if row["state"] in ("create", "update")]
+    filled = {field["to"] for row in written for field in row["fields"]}
+    for one in running.rule.mapping:
+        if written and one.to not in filled:
+            shown.notes.append(f"{one.to} was empty in all {len(written)} records that would be written. Is it meant?")
 
 
 async def _find_blocks(running: Running, shown: Preview, source: Identity) -> None:

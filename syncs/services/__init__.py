@@ -7,6 +7,7 @@ transaction of the change they tell of (PRODUCT 9.3, 10.1).
 from syncs.services.actors import Actor, person, vigil
 from syncs.services.connections import connection_create, connection_test, connection_update
 from syncs.services.publishing import (
+    PAUSED_BY_PERSON,
     schedule_set,
     sync_create,
     sync_pause,
@@ -19,6 +20,7 @@ from syncs.services.runs import leases_free_dead, run_cancel, run_start, tick, w
 from syncs.services.workspaces import member_add, workspace_create
 
 __all__ = [
+    "PAUSED_BY_PERSON",
     "Actor",
     "CursorPlan",
     "connection_create",

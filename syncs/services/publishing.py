@@ -35,6 +35,7 @@ def _locked(sync: Sync) -> Sync:
     return rows.select_related("workspace", "draft_by", "published").get(pk=sync.pk)
 
 
+PAUSED_BY_PERSON = "by_person"
 DEFAULT_EVERY = schedules.DEFAULT_MINUTES
 
 
@@ -328,7 +329,7 @@ def sync_pause(actor: Actor, sync: Sync, *, reason: str) -> Sync:
     if locked.state not in (SyncState.PUBLISHED, SyncState.EDITED):
         raise PublicationInvalid(f"Only a published sync can be paused; this one is {locked.state}.")
     locked.state, locked.paused_at = SyncState.PAUSED.value, database_now()
-    locked.pause_code, locked.pause_sentence = "by_person", f"Paused by {actor.label}: {reason}"[:500]
+    locked.pause_code, locked.pause_sentence = PAUSED_BY_PERSON, f"Paused by {actor.label}: {reason}"[:500]
     locked.save()
     audit(actor, "sync.paused", locked, workspace=locked.workspace, reason=reason)
     return locked

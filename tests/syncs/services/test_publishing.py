@@ -238,3 +238,23 @@ def test_a_published_sync_never_moves_to_another_list(shop: Shop) -> None:
         services.sync_publish(actor, shop.contacts, digest=preview.digest)
     shop.contacts.refresh_from_db()
     assert shop.contacts.state == "edited"
+
+
+def test_a_preview_shows_some_rows_of_every_outcome(shop: Shop) -> None:
+    preview = services.sync_preview(services.vigil(), shop.contacts)
+    states = [row["state"] for row in preview.result["rows"]]
+    assert states[0] == "refused" and set(states) == set(preview.result["states"])
+    assert len(states) == 20
+
+
+def test_a_preview_says_what_is_probably_not_meant(shop: Shop) -> None:
+    actor = services.vigil()
+    rule = {**CUSTOMERS_RULE, "mapping": [{"to": "FIRSTNAME", "source": "noSuchField"}]}
+    saved = services.sync_save_draft(actor, shop.contacts, rule=rule, revision=1)
+    assert services.sync_preview(actor, saved).result["notes"] == [
+        "FIRSTNAME was empty in all 96 records that would be written. Is it meant?"
+    ]
+    rule = {**CUSTOMERS_RULE, "filter": "numberOfOrders > `2`"}
+    saved = services.sync_save_draft(actor, shop.contacts, rule=rule, revision=2)
+    (note,) = services.sync_preview(actor, saved).result["notes"]
+    assert note.startswith("The filter lets none of these 250 records through.")
