@@ -20,6 +20,7 @@ POINTS: Final = frozenset(
         "after_move",
         "before_finish",
         "in_finish",
+        "between_state_and_finding",
         "between_slices",
         "while_renewing",
     }

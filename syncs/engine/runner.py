@@ -601,6 +601,7 @@ async def fail(connection: Cursor, run: Row, ended: Ended) -> None:
     await end_run(connection, run["id"], ended)
     if ended.outcome not in RUN_FAILED:
         return
+    crash.here("between_state_and_finding")
     await findings.open_finding(
         connection,
         workspace_id=run["workspace_id"],
