@@ -272,8 +272,10 @@ def preview(of: Sync, *, by: User | None = None, made: datetime | None = None, *
     """A preview of the sync's draft that may be published."""
     if of.published is not None:
         # It goes on as what it was published for; any other target would be another sync.
-        of.target = publication.target_of(rules.parse(of.draft), dict(FACTS))
-        of.save(update_fields=["target"])
+        target = publication.target_of(rules.parse(of.draft), dict(FACTS))
+        if not Sync.objects.filter(target=target).exclude(pk=of.pk).exists():
+            of.target = target
+            of.save(update_fields=["target"])
     at = made or NOW - timedelta(minutes=2)
     values: dict[str, Any] = {
         "draft_revision": of.draft_revision,

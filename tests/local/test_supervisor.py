@@ -103,7 +103,7 @@ def test_only_the_leader_is_asked_to_end(kept: Supervisor, tmp_path: Path) -> No
         if os.fork() == 0:
             signal.signal(signal.SIGTERM, lambda *_: print("forked asked", flush=True))
             time.sleep(600)
-        print("up", flush=True)
+        os.write(1, b"up\\n")  # in one piece: the signal may come right behind it
         time.sleep(600)
         """,
     )
