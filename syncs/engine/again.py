@@ -12,8 +12,9 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from connectors.errors import Passing, Refused, Rejected
+from connectors.errors import InDoubt, Passing
 from connectors.protocol import Page
+from syncs.domain.lifecycle import RecordState
 from syncs.engine import batch, lease, ledger
 from syncs.engine.batch import Tally
 from syncs.engine.database import Cursor, Row
@@ -49,11 +50,8 @@ WHERE id = ANY(%(ids)s) AND state IN ('deferred', 'set_aside')
 """
 
 
-GIVE_UP = """
-UPDATE syncs_delivery SET code = 'rejected' WHERE id = ANY(%(ids)s) AND state = 'set_aside' AND code = 'retry_asked'
-"""
-SETTLED_AGAIN = """
-UPDATE syncs_delivery SET state = 'superseded'
+SET_ASIDE = """
+UPDATE syncs_delivery SET state = 'set_aside'
 WHERE sync_id = %(sync)s AND record = ANY(%(records)s) AND state = 'failed' AND fence = %(fence)s
 """
 
@@ -86,38 +84,37 @@ async def _page(running: Running, rows: list[Row]) -> bool:
     records = [replace(record, position=at) for at, record in enumerate(one for one in found if one is not None)]
     page = Page(tuple(records), None, running.version_served or "")
     tally = await batch.deliver(running, page, after=f"again:{rows[-1]['id']}", read_no=number["number"])
-    if tally.error is not None:
-        log.warning("Records of run %s that were tried again wait on: %s", running.facts.run_id, tally.error)
-        await _give_up(running, rows, tally.error)
-        return not isinstance(tally.error, Passing)
-    there = {record.id for record in records}
+    if isinstance(tally.error, Passing | InDoubt):
+        log.warning("Records of run %s that were tried again wait on: %s", running.facts.run_id, tally.error.code)
+        return False
+    await _close(running, rows, tally, {record.id for record in records}, number["number"])
+    return True
+
+
+async def _close(running: Running, rows: list[Row], tally: Tally, there: set[str], read_no: int) -> None:
+    """Close the old rows. What is rejected again stays a dead letter, under its newest row; what waits, waits on."""
+    closing = [row for row in rows if row["record_id"] not in tally.waiting]
+    gone = [row["id"] for row in closing if row["record_id"] not in there]
     async with running.outside.database.transaction() as connection:
         await lease.prove(connection, running.lease)
-        gone = [row["id"] for row in rows if row["record_id"] not in there]
-        await connection.execute(CLOSE, {"ids": [row["id"] for row in rows], "gone": gone})
+        await connection.execute(CLOSE, {"ids": [row["id"] for row in closing], "gone": gone})
+        await connection.execute(SET_ASIDE, {**running.lease.held, "records": list(tally.failed)})
         await ledger.note_refused(
             connection,
             running.lease,
             tally.refusals,
             run_id=running.facts.run_id,
             lane=running.facts.lane.value,
-            read_no=number["number"],
+            read_no=read_no,
             looked=tally.looked,
         )
         await ledger.drop(connection, running.lease, tally.dropped)
         await _count(connection, running, tally, len(gone))
-    return True
 
 
-async def _give_up(running: Running, rows: list[Row], error: Exception) -> None:
-    """A rejection is final until a person asks again: the old dead letters stand, the new rejections are closed."""
-    if not isinstance(error, Rejected | Refused):
-        return
-    async with running.outside.database.transaction() as connection:
-        await lease.prove(connection, running.lease)
-        await connection.execute(GIVE_UP, {"ids": [row["id"] for row in rows]})
-        records = [row["record_id"] for row in rows]
-        await connection.execute(SETTLED_AGAIN, {**running.lease.held, "records": records})
+def _word(state: RecordState) -> str:
+    """Rejected again is set aside again."""
+    return (RecordState.SET_ASIDE if state is RecordState.FAILED else state).value
 
 
 async def _count(connection: Cursor, running: Running, tally: Tally, gone: int) -> None:
@@ -126,7 +123,7 @@ async def _count(connection: Cursor, running: Running, tally: Tally, gone: int) 
     row = await connection.fetchone()
     before: dict[str, Any] = row["retried"] if row else {}
     counted = Counter({name: int(number) for name, number in before.items()})
-    counted.update({state.value: number for state, number in tally.states.items()})
+    counted.update({_word(state): number for state, number in tally.states.items()})
     counted.update({"source_record_gone": gone} if gone else {})
     await connection.execute(
         "UPDATE syncs_run SET retried = %s, possible_duplicates = possible_duplicates + %s WHERE id = %s",

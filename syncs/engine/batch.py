@@ -44,10 +44,10 @@ class Decision:
     older: bool = False
     dropped: list[str] = field(default_factory=list)
 
-    def refuse(self, code: str) -> None:
+    def refuse(self, code: str, state: RecordState = RecordState.REFUSED) -> None:
         """Nothing of the record goes out; what was claimed and never sent is closed with its page."""
         self.dropped += [item.object for item in self.items if item.never_sent]
-        self.state, self.code, self.items = RecordState.REFUSED, code, []
+        self.state, self.code, self.items = state, code, []
 
     @property
     def final(self) -> RecordState:
@@ -71,6 +71,8 @@ class Tally:
     changed_addresses: tuple[str, ...]
     good_contacts: tuple[str, ...]
     dropped: tuple[str, ...]
+    failed: tuple[str, ...]
+    waiting: tuple[str, ...]
     looked: timedelta
     error: Exception | None
 
@@ -108,7 +110,7 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     await _look(running, decisions)
     await _claim(running, decisions, read_no)
     error = await _send(running, decisions)
-    error = error or await _alike(running, decisions)
+    error = await _alike(running, decisions) or error
     looked = LOOK_AGE + timedelta(seconds=running.outside.clock.monotonic() - began)
     return tally(running, decisions, error, looked)
 
@@ -315,7 +317,7 @@ def _meet(running: Running, decision: Decision, contact: Contact | None) -> None
     if no:
         decision.refuse(no)
     elif contact is None:
-        decision.state, decision.code, decision.items = RecordState.DEFERRED, "contact_missing", []
+        decision.refuse("contact_missing", RecordState.DEFERRED)
     else:
         for item in decision.items:
             item.destination_id = contact.id
@@ -375,7 +377,8 @@ def _write_for(running: Running, decision: Decision, item: Item) -> Any:
     given_at: datetime | None = subject.consent.given_at if subject else None
     return item.effect.write(
         effect_key=claimed.effect_key,
-        known=memory.seq > 0,
+        # A withdrawal alone is no sign that there ever was a contact.
+        known=bool(memory.granted_at or memory.destination_id),
         destination_id=item.destination_id or memory.destination_id or None,
         consent_at=given_at,
         granted_at=memory.granted_at,
@@ -464,6 +467,8 @@ def tally(
         refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
         good_contacts=_good_contacts(running, decisions),
         dropped=tuple(name for decision in decisions for name in decision.dropped),
+        failed=tuple(d.record.id for d in decisions if d.final is RecordState.FAILED),
+        waiting=tuple(d.record.id for d in decisions if d.final in UNDECIDED - {RecordState.FAILED}),
         looked=looked,
         changed_addresses=tuple(d.record.id for d in refused if d.reason == consent.ADDRESS_CHANGED),
         error=error or _undecided(running, decisions, states),

@@ -577,6 +577,7 @@ async def _lose(connection: Cursor, held: Lease, run_id: int, ended: Ended) -> O
     """The run lost its slot. If nobody has taken the sync since, the run ends so; else that owner's run goes on."""
     if await _is_ours(connection, held):
         await end_run(connection, run_id, ended)
+        await lease.release(connection, held)
     return Outcome.LOST_LEASE
 
 

@@ -53,6 +53,12 @@ class Item:
         return self.state is RecordState.NOT_YET_TRIED
 
     @property
+    def unsent_state(self) -> DeliveryState:
+        """What a claim is whose call did not go out this time: an earlier call's doubt is not lifted by that."""
+        doubted = self.claimed is not None and self.claimed.state is DeliveryState.IN_DOUBT
+        return DeliveryState.IN_DOUBT if doubted else DeliveryState.CLAIMED
+
+    @property
     def never_sent(self) -> bool:
         """Whether an open claim of it is known that no call was ever made for."""
         before = self.memory is not None and self.memory.open_state == DeliveryState.CLAIMED
@@ -238,7 +244,7 @@ class Pipeline:
     def _take_back(self) -> None:
         """The run is ending: what is marked and has not left goes back to claimed. It was never sent."""
         for call in (*self.ready, *self.waiting):
-            self.settlements += [Settlement(item.id, DeliveryState.CLAIMED) for item in call.items if item.marked]
+            self.settlements += [Settlement(item.id, item.unsent_state) for item in call.items if item.marked]
         self.ready.clear()
         self.waiting.clear()
 
@@ -373,6 +379,7 @@ class Pipeline:
 
     def _settle(self, item: Item, receipt: Receipt) -> None:
         delivery, state = LANDINGS[receipt.landing]
+        delivery = item.unsent_state if delivery is DeliveryState.CLAIMED else delivery
         item.marked = False
         if receipt.landing is not Landing.PASSING:
             item.state = state

@@ -120,6 +120,54 @@ def test_an_erased_person_leaves_the_list() -> None:
     assert lists(house) == set()
 
 
+@pytest.mark.parametrize("trouble", [errors.Passing("Gone."), errors.TokenRefused("Refused.")])
+def test_a_doubt_is_not_lifted_by_a_second_call_that_did_not_land(trouble: errors.ConnectorError) -> None:
+    house = House.build()
+    in_doubt_create(house)
+    house.destination.fail("write", trouble)
+    go_on(house)
+    house.source.put(customer(1, said=UNSUBSCRIBED))
+    run = go_on(house)
+    if run.outcome != "succeeded":
+        run = house.run()
+    assert (run.outcome, run.refusals) == ("succeeded", {"unsubscribed": 1})
+    assert lists(house) == set()
+
+
+def test_who_was_withdrawn_and_never_created_may_come_back() -> None:
+    house = House.build()
+    house.terms = replace(house.terms, retry_scale=1.0)
+    house.destination.traits = memory.some_traits(deadline=timedelta(milliseconds=50))
+    house.source.put(customer(1))
+    house.destination.fail("write", Fault(error=memory.lost()))
+    house.start()
+    house.work()
+    house.source.put(customer(1, said=UNSUBSCRIBED))
+    go_on(house)
+    house.source.put(customer(1, updated_at=house.soon(), said=consent(given_at=house.clock.now())))
+    assert house.run().states == {"written": 1}
+    assert lists(house) == {7}
+
+
+def test_one_record_rejected_again_leaves_its_neighbours_alone() -> None:
+    house = House.build({**CONTACTS, "on_rejected": "set_aside", "ratio": "1", "cap": 20})
+    for number in (1, 2):
+        house.source.put(customer(number))
+    house.destination.fail("write", *rejecting(2))
+    house.run()
+    house.publish(CONTACTS)
+    deliveries_retry(vigil(), house.sync, code="rejected", reason="perhaps")
+    house.destination.fail("write", *rejecting(1))
+    run = house.run()
+    assert (run.outcome, run.retried) == ("succeeded", {"written": 1, "set_aside": 1})
+    assert Delivery.objects.filter(state="set_aside").count() == 1
+    called = len(house.destination.called("write"))
+    cursor_reset(vigil(), house.sync, Lane.SCHEDULED, to=None, reason="a look")
+    again = house.run()
+    assert again.outcome == "succeeded" and again.states["set_aside"] == 1
+    assert len(house.destination.called("write")) == called
+
+
 # --- Orders and events ------------------------------------------------------------------------------------------------
 
 
