@@ -190,7 +190,7 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         zone: str = self.cleaned_data["zone"]
         try:
             ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValidationError(_("No such time zone: write it as Europe/Berlin or UTC.")) from None
         return zone
 
@@ -305,7 +305,8 @@ class SyncAdmin(Shown):
     @action(description=_("Publish the latest preview"), url_path="preview")
     def open_preview(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """The page that publishes needs the digest of a preview: without one the draft comes first."""
-        latest = Preview.objects.filter(sync_id=object_id).order_by("-made_at").first()
+        known = self.get_object(request, quote(object_id))
+        latest = Preview.objects.filter(sync=known).order_by("-made_at").first() if known is not None else None
         return self._to(request, object_id, "preview", latest.pk) if latest else self._to(request, object_id, "draft")
 
     def _to(self, request: HttpRequest, object_id: int, page: str, *more: int) -> HttpResponse:
@@ -559,6 +560,12 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        """Whoever sets a password can log in as that person: superusers only."""
+        if not request.user.is_superuser:
+            raise PermissionDenied
+        return super().user_change_password(request, id, form_url)
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         fields = tuple(super().get_readonly_fields(request, obj))
         return fields if request.user.is_superuser else (*fields, *MIGHT)
@@ -576,7 +583,16 @@ def _may_touch(request: HttpRequest, person: Any) -> bool:
 
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
-    """Sets of Django permissions for staff."""
+    """Sets of permissions for staff: superusers only, since whoever may change one could make themselves mightier."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
 
 
 # The queue's own pages would unpickle what is stored, and pickles are code. Rows decide, not tasks: nothing is missed.

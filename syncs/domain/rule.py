@@ -343,6 +343,8 @@ def check_expression(text: str, path: str) -> None:
         compiled = jmespath.compile(text)
         for name, arguments in _calls(compiled.parsed):
             _check_call(name, arguments, path)
+        if _made_parts(compiled.parsed) > PARTS_LIMIT:
+            raise _invalid(path, f"makes lists of more than {PARTS_LIMIT} parts in all: simplify it")
     except jmespath_exceptions.LexerError as fault:
         raise _invalid(path, f"is no JMESPath expression: look at character {fault.lexer_position + 1}") from None
     except jmespath_exceptions.ParseError as fault:
@@ -369,6 +371,20 @@ def _place(fault: jmespath_exceptions.ParseError) -> str:
     if not fault.token_value:
         return "it ends too early"
     return f"{str(fault.token_value)[:NAME_SHOWN]!r} at character {fault.lex_position + 1} is not expected there"
+
+
+PARTS_LIMIT: Final = 12
+"""Parts of the lists and objects that one expression may make in all. Each such step may multiply what the ones before
+it made: twelve parts are at most a few thousand copies of a record, a hundred would fill the memory."""
+
+
+def _made_parts(node: Any) -> int:
+    """How many parts the lists, objects and function calls of a parsed expression put together."""
+    if not isinstance(node, dict):
+        return 0
+    children = node.get("children", ())
+    own = len(children) if node.get("type") in ("multi_select_list", "multi_select_dict") else 0
+    return own + sum(_made_parts(child) for child in children)
 
 
 def _calls(node: Any) -> Iterator[tuple[str, int]]:

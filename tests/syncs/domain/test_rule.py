@@ -530,3 +530,15 @@ def test_an_orders_rule_in_words():
         "Stops at a record that the destination rejects, until a person decides.",
         "Nothing is ever written back to the source, and nobody's no at the destination is lifted.",
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["[@,@]|" * 17 + "length(to_string(@)) > `0`", "[@,@][]" * 22, "[[@,@],[@,@]]|[@,@,@]|[@,@,@,@]"]
+)
+def test_an_expression_that_multiplies_the_record_is_refused(text: str) -> None:
+    with pytest.raises(RuleInvalid, match="simplify it"):
+        rule.check_expression(text, "filter")
+
+
+def test_an_expression_that_joins_a_few_fields_passes() -> None:
+    rule.check_expression("join(' ', [firstName, lastName])", "filter")
