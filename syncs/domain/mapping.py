@@ -34,7 +34,7 @@ NOT_A_DATE: Final = "not_a_date"
 NOT_A_BOOLEAN: Final = "not_a_boolean"
 NOT_COMPUTABLE: Final = "not_computable"
 
-_UNCOMPUTABLE: Final = (JMESPathError, TypeError, ValueError, ArithmeticError)
+_UNCOMPUTABLE: Final = (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError)
 """What an expression raises over a record of another shape than it was written for."""
 
 Cleaned = tuple[Any, tuple[str, ...]]
