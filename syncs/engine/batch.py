@@ -6,7 +6,7 @@ or a new publication no further call starts: what is out is awaited and recorded
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -303,11 +303,18 @@ async def _look(running: Running, decisions: Sequence[Decision]) -> None:
         await look(running, asking)
 
 
+async def _contacts(running: Running, asking: Sequence[Decision]) -> Mapping[str, Contact | None]:
+    """What the destination holds now about the people of ``asking``, by external id; the look's time is kept."""
+    contacts = await running.connected.destination.look(
+        sorted({item.effect.subject_id for d in asking for item in d.items})
+    )
+    running.looked_at = running.outside.clock.monotonic()
+    return contacts
+
+
 async def look(running: Running, asking: Sequence[Decision]) -> None:
     """Ask the destination about the people of ``asking``; who is missing or has said "no" there gets nothing."""
-    people = sorted({item.effect.subject_id for d in asking for item in d.items})
-    contacts = await running.connected.destination.look(people)
-    running.looked_at = running.outside.clock.monotonic()
+    contacts = await _contacts(running, asking)
     for decision in asking:
         _meet(running, decision, contacts.get(decision.items[0].effect.subject_id))
 
@@ -423,9 +430,7 @@ async def _before_events(running: Running, decisions: Sequence[Decision]) -> Non
 
 
 async def _look_again(running: Running, asking: Sequence[Decision]) -> None:
-    people = sorted({item.effect.subject_id for d in asking for item in d.items})
-    contacts = await running.connected.destination.look(people)
-    running.looked_at = running.outside.clock.monotonic()
+    contacts = await _contacts(running, asking)
     for decision in asking:
         for item in (item for item in decision.items if item.open):
             contact = contacts.get(item.effect.subject_id)
