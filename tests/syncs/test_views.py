@@ -13,11 +13,12 @@ import pytest
 from django.test import Client
 
 from connectors import sandbox
-from syncs import services, views
+from syncs import services
 from syncs.domain.lifecycle import DeliveryState, Outcome, RunState, SyncState, Verdict
 from syncs.errors import DraftChanged
 from syncs.models import AuditEntry, Preview, Run, Sync, Version, Workspace
 from syncs.models.workspaces import Role
+from syncs.views import shell
 from tests import factories
 from tests.factories import NOW
 
@@ -577,7 +578,7 @@ def test_what_breaks_is_a_page_without_details(place: Workspace, monkeypatch: py
 
 def test_a_conflict_is_an_error_of_the_tree() -> None:
     """The pages answer it with 409, like everything that another person was faster with."""
-    assert views.STATUS[DraftChanged] == 409
+    assert shell.STATUS[DraftChanged] == 409
 
 
 # --- The whole way ----------------------------------------------------------------------------------------------------
