@@ -12,12 +12,9 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.parser import ParsedResult
-
 from connectors.protocol import EffectKind, Json, Order, Record, Stream, Write
-from syncs.domain import keys
+from syncs.domain import expression, keys
+from syncs.domain.expression import Expression, Meter
 from syncs.domain.rule import ORDER_CANCELLED, ORDER_PLACED, ORDER_REFUNDED, Kind, Rule
 
 TEXT_LIMIT: Final = 255
@@ -33,9 +30,6 @@ NOT_A_NUMBER: Final = "not_a_number"
 NOT_A_DATE: Final = "not_a_date"
 NOT_A_BOOLEAN: Final = "not_a_boolean"
 NOT_COMPUTABLE: Final = "not_computable"
-
-_UNCOMPUTABLE: Final = (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError)
-"""What an expression raises over a record of another shape than it was written for."""
 
 Cleaned = tuple[Any, tuple[str, ...]]
 """A value, None when it is left out, and the codes of its notes."""
@@ -111,8 +105,8 @@ class Mapper:
         self._rule = rule
         self._owner = f"{prefix}:{shop}"
         self._zone = zone
-        self._filter = None if rule.filter is None else jmespath.compile(rule.filter)
-        self._fields = [(field.to, jmespath.compile(field.source), field.kind) for field in rule.mapping]
+        self._filter = None if rule.filter is None else Expression(rule.filter)
+        self._fields = [(field.to, Expression(field.source), field.kind) for field in rule.mapping]
 
     def subject_id(self, source_id: str) -> str:
         """The destination's external id of the person whom the source calls ``source_id``."""
@@ -125,8 +119,8 @@ class Mapper:
         if self._filter is None:
             return True
         try:
-            return _is_true(self._filter.search(record.fields))
-        except _UNCOMPUTABLE:
+            return _is_true(self._filter.value(record.fields, Meter()))
+        except expression.UNCOMPUTABLE:
             return False
 
     def effects(self, record: Record, address: str | None) -> tuple[Effect, ...]:
@@ -143,17 +137,18 @@ class Mapper:
         """The mapped values by target, without those that are empty or do not fit; and notes on what was done."""
         values: dict[str, Any] = {}
         notes: list[Note] = []
+        meter = Meter()
         for to, source, kind in self._fields:
-            value, codes = self._value(source, kind, record.fields)
+            value, codes = self._value(source, kind, record.fields, meter)
             notes += [Note(to, code) for code in codes]
             if value is not None:
                 values[to] = value
         return values, tuple(notes)
 
-    def _value(self, source: ParsedResult, kind: Kind, fields: Json) -> Cleaned:
+    def _value(self, source: Expression, kind: Kind, fields: Json, meter: Meter) -> Cleaned:
         try:
-            found = source.search(fields)
-        except _UNCOMPUTABLE:
+            found = source.value(fields, meter)
+        except expression.UNCOMPUTABLE:
             return None, (NOT_COMPUTABLE,)
         return _CLEAN[kind](found, self._zone)
 

@@ -4,20 +4,16 @@ A rule holds texts, integers, booleans and lists of them. No float: its text cha
 """
 
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-import jmespath
 import pydantic
-from jmespath import exceptions as jmespath_exceptions
-from jmespath import functions as jmespath_functions
 
 from connectors.protocol import Stream
-from syncs.domain import consent, keys, limits
+from syncs.domain import consent, expression, keys, limits
 from syncs.domain.consent import Policy
 from syncs.errors import RuleInvalid
 
@@ -38,9 +34,6 @@ EVENTS: Final = (ORDER_PLACED, ORDER_CANCELLED, ORDER_REFUNDED)
 
 DEFAULT_RATIO: Final = "0.05"
 DEFAULT_CAP: Final = 20
-EXPRESSION_LIMIT: Final = 1000
-"""Characters of one expression."""
-
 NAME_LIMIT: Final = 255
 """Characters of a field's name at the destination."""
 
@@ -334,80 +327,10 @@ def _check_filter(rule: Rule) -> None:
 
 def check_expression(text: str, path: str) -> None:
     """Raises RuleInvalid for what is no JMESPath expression or calls a function wrongly; ``path`` names the field."""
-    if not text:
-        raise _invalid(path, "is empty: write a JMESPath expression, such as firstName")
-    if len(text) > EXPRESSION_LIMIT:
-        raise _invalid(path, f"is longer than {EXPRESSION_LIMIT} characters: shorten it")
     try:
-        _check_literals(text, path)
-        compiled = jmespath.compile(text)
-        for name, arguments in _calls(compiled.parsed):
-            _check_call(name, arguments, path)
-        if _made_parts(compiled.parsed) > PARTS_LIMIT:
-            raise _invalid(path, f"makes lists of more than {PARTS_LIMIT} parts in all: simplify it")
-    except jmespath_exceptions.LexerError as fault:
-        raise _invalid(path, f"is no JMESPath expression: look at character {fault.lexer_position + 1}") from None
-    except jmespath_exceptions.ParseError as fault:
-        raise _invalid(path, f"is no JMESPath expression: {_place(fault)}") from None
-    except (jmespath_exceptions.JMESPathError, RecursionError):
-        raise _invalid(path, "is no JMESPath expression that can be read: simplify it") from None
-
-
-_QUOTED: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`((?:\\.|[^`\\])*)`""", re.DOTALL)
-
-
-def _check_literals(text: str, path: str) -> None:
-    """The library still takes what is no JSON between backticks, with a warning that it will not for ever."""
-    for quoted in _QUOTED.finditer(text):
-        try:
-            if quoted[1] is not None:
-                json.loads(quoted[1].replace("\\`", "`"))
-        except ValueError:
-            advice = "has a value between backticks that is no JSON: write a text as 'text' and a number as `7`"
-            raise _invalid(path, advice) from None
-
-
-def _place(fault: jmespath_exceptions.ParseError) -> str:
-    if not fault.token_value:
-        return "it ends too early"
-    return f"{str(fault.token_value)[:NAME_SHOWN]!r} at character {fault.lex_position + 1} is not expected there"
-
-
-PARTS_LIMIT: Final = 12
-"""Parts of the lists and objects that one expression may make in all. Each such step may multiply what the ones before
-it made: twelve parts are at most a few thousand copies of a record, a hundred would fill the memory."""
-
-
-def _made_parts(node: Any) -> int:
-    """How many parts the lists, objects and function calls of a parsed expression put together."""
-    if not isinstance(node, dict):
-        return 0
-    children = node.get("children", ())
-    own = len(children) if node.get("type") in ("multi_select_list", "multi_select_dict") else 0
-    return own + sum(_made_parts(child) for child in children)
-
-
-def _calls(node: Any) -> Iterator[tuple[str, int]]:
-    """Every function call of a parsed expression: its name and number of arguments."""
-    if not isinstance(node, dict):
-        return
-    if node["type"] == "function_expression":
-        yield node["value"], len(node["children"])
-    for child in node["children"]:
-        yield from _calls(child)
-
-
-def _check_call(name: str, arguments: int, path: str) -> None:
-    """A wrong call would otherwise show at the first record only."""
-    table: Mapping[str, Any] = jmespath_functions.Functions.FUNCTION_TABLE
-    if name not in table:
-        nearest = difflib.get_close_matches(name, list(table), n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else "use a function that JMESPath has"
-        raise _invalid(path, f"calls {name[:NAME_SHOWN]!r}, which JMESPath does not have: {hint}".rstrip("?"))
-    signature = table[name]["signature"]
-    is_open = bool(signature) and bool(signature[-1].get("variadic"))
-    if arguments < len(signature) or (arguments > len(signature) and not is_open):
-        raise _invalid(path, f"calls {name} with {arguments} arguments, and it takes {len(signature)}: correct it")
+        expression.check(text)
+    except expression.ExpressionInvalid as fault:
+        raise _invalid(path, str(fault)) from None
 
 
 def document(rule: Rule) -> dict[str, Any]:
