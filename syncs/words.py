@@ -262,7 +262,7 @@ ADVICE: Final[Words] = {
     "throttled": _NOTHING,
     "superseded": _lazy("Nothing to do: the next run follows the newer version."),
     "collision": _lazy("Wait for the other run to end, then run it again if you still need to."),
-    "lost_lease": _lazy("Nothing to do: another run owns the sync now. What was sent is known by its keys."),
+    "lost_lease": _lazy("Nothing to do: the run goes on under a new lease. What was sent is known by its keys."),
     "cancelled": _lazy("Run it again when you want to: it goes on where it stopped."),
     "paused": PUBLISH_AGAIN,
     "worker_died": _lazy("Look at the worker's log, then run it again."),

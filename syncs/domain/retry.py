@@ -63,7 +63,7 @@ VERDICTS: Final[Mapping[type[Exception], Ending]] = {
     errors.RuleInvalid: Ending(Outcome.FAILED, retried=False, counted=True),
     errors.PublicationInvalid: Ending(Outcome.FAILED, retried=False, counted=True),
     errors.Faulty: Ending(Outcome.FAILED, retried=False, counted=True),
-    errors.LeaseLost: Ending(Outcome.LOST_LEASE, retried=False, counted=False),
+    errors.LeaseLost: Ending(Outcome.LOST_LEASE, retried=True, counted=False),
     errors.Superseded: Ending(Outcome.SUPERSEDED, retried=False, counted=False),
     errors.Cancelled: Ending(Outcome.CANCELLED, retried=False, counted=False),
     errors.Paused: Ending(Outcome.STOPPED, retried=False, counted=False),

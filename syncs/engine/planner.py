@@ -15,9 +15,6 @@ from syncs.engine import findings, lease, runner
 from syncs.engine.database import Cursor, Database, Row
 from syncs.engine.runner import Ended
 
-DEATHS = 5
-"""Starts without progress or end that fail a run (PRODUCT 3.5)."""
-
 DUE_SCHEDULES = """
 SELECT c.id, c.sync_id, c.every_minutes, c.offset_seconds, c.next_for, s.state AS sync_state, s.published_id,
     vigil_now() AS now
@@ -219,13 +216,10 @@ SELECT r.id, r.sync_id, r.deaths, s.workspace_id, s.changed_at
 FROM syncs_run r JOIN syncs_sync s ON s.id = r.sync_id
 LEFT JOIN syncs_lease l ON l.sync_id = r.sync_id AND l.run_id = r.id AND l.expires_at > vigil_now()
 WHERE r.state = 'running' AND l.sync_id IS NULL
-FOR UPDATE OF r SKIP LOCKED
 """
+THIS_ORPHAN = f"{ORPHANS} AND r.id = %s FOR UPDATE OF r SKIP LOCKED"
+THIS_SYNC = "SELECT 1 FROM syncs_sync WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED"
 INTERRUPTED = "The worker ended before the run did. What was sent is known by its keys; the run goes on."
-WORKER_DIED = (
-    f"The worker died {DEATHS} times in a row while it worked on this run, without moving the cursor. "
-    "Look at the worker's log, then run it again."
-)
 
 
 async def recover(database: Database) -> list[int]:
@@ -233,20 +227,20 @@ async def recover(database: Database) -> list[int]:
 
     A run is an orphan when nobody holds its lease any more. The fifth start without progress fails it.
     """
-    recovered: list[int] = []
+    return [orphan["id"] for orphan in await database.rows(ORPHANS) if await _recover(database, orphan)]
+
+
+async def _recover(database: Database, orphan: Row) -> bool:
+    """The sync is locked before its run, as everywhere; who holds one of them decides it, or the next tick does."""
     async with database.transaction() as cursor:
-        await cursor.execute(ORPHANS)
-        for run in await cursor.fetchall():
-            if run["deaths"] >= DEATHS:
-                await runner.fail(cursor, run, Ended(Outcome.INTERRUPTED, "worker_died", WORKER_DIED))
-                continue
-            ended = Ended(Outcome.INTERRUPTED, "interrupted", INTERRUPTED)
-            await runner.end_attempt(cursor, run["id"], ended)
-            await cursor.execute(
-                "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now() WHERE id = %s", [run["id"]]
-            )
-            recovered.append(run["id"])
-    return recovered
+        await cursor.execute(THIS_SYNC, [orphan["sync_id"]])
+        if await cursor.fetchone() is None:
+            return False
+        await cursor.execute(THIS_ORPHAN, [orphan["id"]])
+        run = await cursor.fetchone()
+        if run is None:
+            return False
+        return await runner.go_on(cursor, run, Ended(Outcome.INTERRUPTED, "interrupted", INTERRUPTED))
 
 
 async def end_of_process(database: Database, holders: list[str]) -> list[int]:

@@ -539,7 +539,7 @@ async def _end_attempt(
             # Another owner has taken the run over meanwhile; how it ends is that owner's to say.
             return Outcome.LOST_LEASE
         if ending.outcome is Outcome.LOST_LEASE:
-            return await _lose(connection, held, run_id, ended)
+            return await _lose(connection, held, run, ended)
         failures = run["failures"] + (1 if ending.counted else 0)
         await connection.execute("UPDATE syncs_run SET failures = %s WHERE id = %s", [failures, run_id])
         again = ending.retried and (not ending.counted or retry.after_failure(failures) is retry.Next.AGAIN)
@@ -573,12 +573,33 @@ async def _is_ours(connection: Cursor, held: Lease) -> bool:
     return await connection.fetchone() is not None
 
 
-async def _lose(connection: Cursor, held: Lease, run_id: int, ended: Ended) -> Outcome:
-    """The run lost its slot. If nobody has taken the sync since, the run ends so; else that owner's run goes on."""
+async def _lose(connection: Cursor, held: Lease, run: Row, ended: Ended) -> Outcome:
+    """The attempt lost its slot. If nobody has taken the run since, it is due again; else its new owner goes on."""
     if await _is_ours(connection, held):
-        await end_run(connection, run_id, ended)
         await lease.release(connection, held)
+        await go_on(connection, run, ended)
     return Outcome.LOST_LEASE
+
+
+DEATHS = 5
+"""Starts without progress or end that fail a run (PRODUCT 3.5)."""
+WORKER_DIED = (
+    f"The worker died {DEATHS} times in a row while it worked on this run, without moving the cursor. "
+    "Look at the worker's log, then run it again."
+)
+
+
+async def go_on(connection: Cursor, run: Row, ended: Ended) -> bool:
+    """The run's owner is gone, for ``ended``: the run is due again at once, or failed at the fifth start that brought
+    nothing. Whether it goes on. The sync and the run are locked by the caller."""
+    if run["deaths"] >= DEATHS:
+        await fail(connection, run, Ended(Outcome.INTERRUPTED, "worker_died", WORKER_DIED))
+        return False
+    await end_attempt(connection, run["id"], ended)
+    await connection.execute(
+        "UPDATE syncs_run SET state = 'waiting', due_after = vigil_now() WHERE id = %s", [run["id"]]
+    )
+    return True
 
 
 async def _wait(

@@ -27,7 +27,7 @@ TABLE = [
     (errors.RuleInvalid, Outcome.FAILED, False, True),
     (errors.PublicationInvalid, Outcome.FAILED, False, True),
     (errors.Faulty, Outcome.FAILED, False, True),
-    (errors.LeaseLost, Outcome.LOST_LEASE, False, False),
+    (errors.LeaseLost, Outcome.LOST_LEASE, True, False),
     (errors.Superseded, Outcome.SUPERSEDED, False, False),
     (errors.Cancelled, Outcome.CANCELLED, False, False),
     (errors.Paused, Outcome.STOPPED, False, False),

@@ -8,7 +8,7 @@ import pytest
 
 from connectors import memory
 from connectors.memory import Fault
-from syncs import services
+from syncs import queries, services
 from syncs.domain.lifecycle import Lane
 from syncs.models import Attempt, Delivery, Lease
 from tests.children import a_shop, child, finish
@@ -44,6 +44,24 @@ def test_a_worker_asleep_past_its_lease_writes_nothing_when_it_wakes_case_lease_
         assert shop.state() == {"contacts": 213, "orders": 395, "events": 395, "duplicate_events": 0, "violations": 0}
         assert sum(run.states.values()) == 1000
         assert {attempt.outcome for attempt in Attempt.objects.filter(run=run)} <= {"interrupted", "succeeded"}
+
+
+def test_a_worker_asleep_past_its_lease_goes_on_when_nobody_took_the_run(tmp_path: Path) -> None:
+    """A person's run whose machine slept is nobody else's to start: it goes on under a new lease by itself."""
+    with a_shop(tmp_path) as shop:
+        finish(shop.start(shop.contacts, Lane.SCHEDULED))
+        run = shop.start(shop.orders, Lane.MANUAL)
+        asleep = child(run, SHORT_LEASE)
+        wait_for(lambda: Delivery.objects.filter(run=run, state="written").count() > 20)
+        asleep.send_signal(signal.SIGSTOP)
+        wait_for(lambda: not Lease.objects.filter(sync=shop.orders, expires_at__gt=queries.now()).exists())
+        asleep.send_signal(signal.SIGCONT)
+        asleep.communicate(timeout=60)
+        run.refresh_from_db()
+        assert (run.outcome, run.verdict) == ("succeeded", "proven")
+        outcomes = list(Attempt.objects.filter(run=run).order_by("number").values_list("outcome", flat=True))
+        assert outcomes == ["lost_lease", "succeeded"]
+        assert shop.state() == {"contacts": 213, "orders": 395, "events": 395, "duplicate_events": 0, "violations": 0}
 
 
 def test_two_workers_poked_for_one_run_write_it_once_case_queue_01(tmp_path: Path) -> None:
