@@ -152,14 +152,11 @@ class Mapper:
             return None, (NOT_COMPUTABLE,)
         return _CLEAN[kind](found, self._zone)
 
-    def withdrawal(self, record: Record) -> Effect:
-        """The person comes off the rule's list (PRODUCT 3.8). It needs no address.
-
-        Raises ValueError for a record that names no person.
-        """
-        person, list_id = self._person(record), self._rule.list_id
+    def withdrawal(self, customer_id: str) -> Effect:
+        """The source's customer comes off the rule's list (PRODUCT 3.8). It needs no address."""
+        person, list_id = self.subject_id(customer_id), self._rule.list_id
         payload = {"withdraw": person, "list_id": list_id}
-        return Effect(EffectKind.WITHDRAWAL, record.id, False, payload, keys.digest(payload), person, list_id=list_id)
+        return Effect(EffectKind.WITHDRAWAL, customer_id, False, payload, keys.digest(payload), person, list_id=list_id)
 
     def _person(self, record: Record) -> str:
         if record.subject is None:

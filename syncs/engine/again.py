@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from connectors.errors import InDoubt, Passing
 from connectors.protocol import Page
 from syncs.domain.lifecycle import RecordState
-from syncs.engine import batch, lease, ledger
+from syncs.engine import batch, lease
 from syncs.engine.batch import Tally
 from syncs.engine.database import Cursor, Row
 from syncs.engine.running import Running
@@ -99,16 +99,7 @@ async def _close(running: Running, rows: list[Row], tally: Tally, there: set[str
         await lease.prove(connection, running.lease)
         await connection.execute(CLOSE, {"ids": [row["id"] for row in closing], "gone": gone})
         await connection.execute(SET_ASIDE, {**running.lease.held, "records": list(tally.failed)})
-        await ledger.note_refused(
-            connection,
-            running.lease,
-            tally.refusals,
-            run_id=running.facts.run_id,
-            lane=running.facts.lane.value,
-            read_no=read_no,
-            looked=tally.looked,
-        )
-        await ledger.drop(connection, running.lease, tally.dropped)
+        await batch.keep(connection, running, tally, read_no)
         await _count(connection, running, tally, len(gone))
 
 

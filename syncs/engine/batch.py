@@ -7,7 +7,7 @@ or a new publication no further call starts: what is out is awaited and recorded
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,8 @@ from syncs.domain.lifecycle import UNDECIDED, DeliveryState, Lane, RecordState, 
 from syncs.domain.mapping import Effect
 from syncs.domain.rule import ORDER_REFUNDED
 from syncs.engine import crash, ledger, sending
-from syncs.engine.ledger import Claim, Memory, Refusal
+from syncs.engine.database import Cursor
+from syncs.engine.ledger import Claim, Memory, Objection, Refusal
 from syncs.engine.running import Running
 from syncs.engine.sending import Item
 
@@ -32,7 +33,11 @@ GOOD = frozenset({RecordState.WRITTEN, RecordState.UNCHANGED, RecordState.ALREAD
 
 @dataclass(slots=True)
 class Decision:
-    """What becomes of one record: its own state before any effect, its effects, and the evidence of a refusal."""
+    """What becomes of one record: its own state before any effect, its effects, and the evidence of a refusal.
+
+    ``said_no`` is the code of the record's own "no", whatever others of the address say; ``holders`` are the objects
+    that its address went to under other records.
+    """
 
     record: Record
     key: str
@@ -42,6 +47,8 @@ class Decision:
     sentence: str = ""
     items: list[Item] = field(default_factory=list)
     older: bool = False
+    said_no: str = ""
+    holders: tuple[str, ...] = ()
     dropped: list[str] = field(default_factory=list)
 
     def refuse(self, code: str, state: RecordState = RecordState.REFUSED) -> None:
@@ -63,11 +70,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How a page is decided. ``refusals`` are kept when the cursor moves over it; ``error`` says why it does not."""
+    """How a page is decided. ``refusals`` and ``objections`` are kept when the cursor moves over it, and those of the
+    ``willing`` records end; ``error`` says why it does not move."""
 
     states: Counter[RecordState]
     reasons: Counter[str]
     refusals: tuple[Refusal, ...]
+    objections: tuple[Objection, ...]
+    willing: tuple[str, ...]
     changed_addresses: tuple[str, ...]
     good_contacts: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -102,17 +112,25 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     the run. Everything that went out before is settled. Passing trouble comes back as `Tally.error`.
     """
     began = running.outside.clock.monotonic()
-    decisions = judge(running, page, after)
-    memories = await remember(running, decisions)
-    await keep_out_suppressed(running, decisions)
-    for decision in decisions:
-        plan(running, decision, memories, read_no)
+    decisions = await decide(running, page, after=after, read_no=read_no)
     await _look(running, decisions)
     await _claim(running, decisions, read_no)
     error = await _send(running, decisions)
     error = await _alike(running, decisions) or error
     looked = LOOK_AGE + timedelta(seconds=running.outside.clock.monotonic() - began)
     return tally(running, decisions, error, looked)
+
+
+async def decide(running: Running, page: Page, *, after: str | None, read_no: int) -> list[Decision]:
+    """Everything about a page that is decided without a call to another system. It writes nothing."""
+    decisions = judge(running, page, after)
+    if running.stream is Stream.CUSTOMERS:
+        await heed_objections(running, decisions)
+    memories = await remember(running, decisions)
+    await keep_out_suppressed(running, decisions)
+    for decision in decisions:
+        plan(running, decision, memories, read_no)
+    return decisions
 
 
 def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
@@ -133,6 +151,7 @@ def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
         for record in page.records
     ]
     for decision in decisions:
+        decision.said_no = decision.judgement.code if decision.judgement.withdrawn else ""
         if not running.mapper.keeps(decision.record):
             decision.state = RecordState.FILTERED
     _group(decisions, lambda decision: decision.record.id, older=True)
@@ -162,6 +181,30 @@ def _group(decisions: Sequence[Decision], of: Any, *, older: bool = False) -> No
                 decision.judgement = strictest
 
 
+async def heed_objections(running: Running, decisions: Sequence[Decision]) -> None:
+    """The strictest consent of an address, also where its records stand on different pages (PRODUCT 2.7).
+
+    Whose address another record has said "no" for is refused like that one; and whoever says "no" now takes off the
+    list what went to that address before, under another record.
+    """
+    page = [d.record.id for d in decisions if d.judgement.address or not d.said_no]
+    by_key: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        if decision.judgement.address and (decision.said_no or decision.judgement.allowed):
+            by_key.setdefault(address_key(running, decision.judgement.address), []).append(decision)
+    objections, holders = await ledger.others_of_addresses(
+        running.outside.database, sync_id=running.facts.sync_id, address_keys=sorted(by_key), except_records=page
+    )
+    for key, group in by_key.items():
+        code = objections.get(key)
+        for decision in group:
+            if code and decision.judgement.allowed:
+                decision.judgement = replace(decision.judgement, allowed=False, code=code, withdrawn=True)
+        objector = next((decision for decision in group if decision.said_no), None)
+        if objector is not None:
+            objector.holders = holders.get(key, ())
+
+
 def contact_object(record: Record) -> str:
     return f"{EffectKind.CONTACT}:{record.id}"
 
@@ -182,7 +225,7 @@ async def remember(running: Running, decisions: Sequence[Decision]) -> dict[str,
             decision.items = [Item(effect=effect, object=object_of(effect)) for effect in effects]
             objects.update(item.object for item in decision.items)
         elif running.stream is Stream.CUSTOMERS:
-            objects.add(contact_object(decision.record))
+            objects.update((contact_object(decision.record), *decision.holders))
     return await ledger.remember(
         running.outside.database,
         sync_id=running.facts.sync_id,
@@ -215,6 +258,8 @@ def plan(running: Running, decision: Decision, memories: dict[str, Memory], read
     if decision.state is not None:
         if memory is not None and not decision.older and running.stream is Stream.CUSTOMERS:
             _leave(running, decision, memory, read_no)
+        for name in decision.holders:
+            _withdraw(running, decision, memories[name], read_no)
         return
     if running.stream is Stream.CUSTOMERS and memory is not None and _address_changed(running, decision, memory):
         decision.refuse(consent.ADDRESS_CHANGED)
@@ -237,10 +282,10 @@ def _leave(running: Running, decision: Decision, memory: Memory, read_no: int) -
 
 
 def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
-    """Take the person off the list; the record is undecided until that worked (PRODUCT 3.8)."""
-    effect = running.mapper.withdrawal(decision.record)
+    """Take a person off the list; the record is undecided until that worked (PRODUCT 3.8)."""
+    effect = running.mapper.withdrawal(memory.object.removeprefix(f"{EffectKind.CONTACT}:"))
     item = Item(effect=effect, object=object_of(effect), withdraws=True)
-    decision.items = [item]
+    decision.items.append(item)
     _compare(running, decision, item, memory, read_no)
 
 
@@ -470,6 +515,8 @@ def tally(
         states=states,
         reasons=Counter(decision.reason for decision in refused if decision.final is RecordState.REFUSED),
         refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
+        objections=_objections(running, decisions),
+        willing=_willing(running, decisions),
         good_contacts=_good_contacts(running, decisions),
         dropped=tuple(name for decision in decisions for name in decision.dropped),
         failed=tuple(d.record.id for d in decisions if d.final is RecordState.FAILED),
@@ -478,6 +525,41 @@ def tally(
         changed_addresses=tuple(d.record.id for d in refused if d.reason == consent.ADDRESS_CHANGED),
         error=error or _undecided(running, decisions, states),
     )
+
+
+def _objections(running: Running, decisions: Sequence[Decision]) -> tuple[Objection, ...]:
+    """The "no" of each record that has an address. One without keeps what was known of it."""
+    said = {
+        d.record.id: Objection(d.record.id, address_key(running, d.judgement.address), d.said_no)
+        for d in decisions
+        if d.said_no and d.judgement.address
+    }
+    return tuple(said.values())
+
+
+def _willing(running: Running, decisions: Sequence[Decision]) -> tuple[str, ...]:
+    """Customers whose record says no "no" any more, in any reading of it on the page."""
+    if running.stream is not Stream.CUSTOMERS:
+        return ()
+    unwilling = {decision.record.id for decision in decisions if decision.said_no}
+    return tuple(sorted({decision.record.id for decision in decisions} - unwilling))
+
+
+async def keep(connection: Cursor, running: Running, tally: Tally, read_no: int) -> None:
+    """Keep what a decided page leaves behind, in the transaction that moves over it."""
+    await ledger.note_refused(
+        connection,
+        running.lease,
+        tally.refusals,
+        run_id=running.facts.run_id,
+        lane=running.facts.lane.value,
+        read_no=read_no,
+        looked=tally.looked,
+    )
+    await ledger.note_objections(
+        connection, sync_id=running.facts.sync_id, objections=tally.objections, willing=tally.willing
+    )
+    await ledger.drop(connection, running.lease, tally.dropped)
 
 
 def _good_contacts(running: Running, decisions: Sequence[Decision]) -> tuple[str, ...]:

@@ -107,6 +107,74 @@ async def suppressed(database: Database, *, workspace_id: int, address_keys: Seq
     return frozenset(row["address_key"] for row in rows)
 
 
+OBJECTIONS = """
+SELECT DISTINCT ON (address_key) address_key, code FROM syncs_objection
+WHERE sync_id = %(sync)s AND address_key = ANY(%(keys)s) AND NOT record = ANY(%(records)s)
+ORDER BY address_key, record
+"""
+HOLDERS = f"""
+SELECT address_key, array_agg(DISTINCT object ORDER BY object) AS objects FROM (
+    SELECT address_key, object FROM syncs_tombstone
+    WHERE sync_id = %(sync)s AND address_key = ANY(%(keys)s) AND granted_at IS NOT NULL
+      AND NOT coalesce(withdrawn_at > granted_at, false)
+    UNION ALL
+    SELECT address_key, object FROM syncs_delivery
+    WHERE sync_id = %(sync)s AND {_OPEN} AND address_key = ANY(%(keys)s) AND kind = 'contact'
+) holding
+WHERE NOT object = ANY(%(own)s) GROUP BY address_key
+"""
+
+
+async def others_of_addresses(
+    database: Database, *, sync_id: int, address_keys: Sequence[str], except_records: Sequence[str]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """By address key: the code of another record's "no", and the contacts that are on the list under that address,
+    or may be. ``except_records`` are judged by what they say now."""
+    values = {
+        "sync": sync_id,
+        "keys": list(address_keys),
+        "records": list(except_records),
+        "own": [f"{EffectKind.CONTACT}:{record}" for record in except_records],
+    }
+    objections = await database.rows(OBJECTIONS, values)
+    holders = await database.rows(HOLDERS, values)
+    return (
+        {row["address_key"]: row["code"] for row in objections},
+        {row["address_key"]: tuple(row["objects"]) for row in holders},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A customer record that says "no" for an address, by its keyed hash; ``code`` is the reason it is refused for."""
+
+    record: str
+    address_key: str
+    code: str
+
+
+OBJECT = """
+INSERT INTO syncs_objection (sync_id, record, address_key, code, seen_at)
+SELECT %(sync)s, o.record, o.address_key, o.code, vigil_now()
+FROM unnest(%(record)s::text[], %(address_key)s::text[], %(code)s::text[]) AS o (record, address_key, code)
+ON CONFLICT (sync_id, record) DO UPDATE SET address_key = EXCLUDED.address_key, code = EXCLUDED.code
+WHERE (syncs_objection.address_key, syncs_objection.code) <> (EXCLUDED.address_key, EXCLUDED.code)
+"""
+WILLING = "DELETE FROM syncs_objection WHERE sync_id = %s AND record = ANY(%s)"
+
+
+async def note_objections(
+    cursor: Cursor, *, sync_id: int, objections: Sequence[Objection], willing: Sequence[str]
+) -> None:
+    """Remember who says "no" now, and forget it of those who say so no longer."""
+    if objections:
+        names = ("record", "address_key", "code")
+        columns = {name: [getattr(one, name) for one in objections] for name in names}
+        await cursor.execute(OBJECT, {"sync": sync_id, **columns})
+    if willing:
+        await cursor.execute(WILLING, [sync_id, list(willing)])
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What is claimed for one effect. Keys and digests are hexadecimal text."""

@@ -114,11 +114,7 @@ async def _find_blocks(running: Running, shown: Preview, source: Identity) -> No
 
 
 async def _decide(running: Running, page: Page) -> list[tuple[Decision, Contact | None]]:
-    decisions = batch.judge(running, page, None)
-    memories = await batch.remember(running, decisions)
-    await batch.keep_out_suppressed(running, decisions)
-    for decision in decisions:
-        batch.plan(running, decision, memories, read_no=2**62)
+    decisions = await batch.decide(running, page, after=None, read_no=2**62)
     asking = batch.to_look_for(running, decisions)
     if asking:
         await batch.look(running, asking)

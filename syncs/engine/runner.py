@@ -21,7 +21,7 @@ from syncs.domain import retry
 from syncs.domain.evidence import Evidence
 from syncs.domain.lifecycle import PROVEN, Lane, Outcome, Phase, Verdict
 from syncs.domain.mapping import Mapper
-from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, ledger, publication, sending, starting
+from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, publication, sending, starting
 from syncs.engine.batch import Tally
 from syncs.engine.cursor import Read
 from syncs.engine.database import Cursor, Row
@@ -271,16 +271,7 @@ async def _page(running: Running, read: Read, following: Read, page: Page, read_
         raise tally.error
     crash.here("before_move")
     async with running.outside.database.transaction() as connection:
-        await ledger.note_refused(
-            connection,
-            running.lease,
-            tally.refusals,
-            run_id=running.facts.run_id,
-            lane=running.facts.lane.value,
-            read_no=read_no,
-            looked=tally.looked,
-        )
-        await ledger.drop(connection, running.lease, tally.dropped)
+        await batch.keep(connection, running, tally, read_no)
         await cursor.move(connection, running.lease, read, following)
         stand = await _count(connection, running, tally)
         await _find_changed_addresses(connection, running, tally)

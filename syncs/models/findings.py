@@ -59,7 +59,10 @@ class AuditEntry(models.Model):
 
     class Meta:
         verbose_name_plural = "audit entries"
-        indexes: ClassVar = [models.Index(fields=["workspace", "-at"], name="audit_by_workspace")]
+        indexes: ClassVar = [
+            models.Index(fields=["workspace", "-at"], name="audit_by_workspace"),
+            models.Index(fields=["workspace", "subject", "-at"], name="audit_by_subject"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} by {self.actor_label}"

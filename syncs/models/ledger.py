@@ -13,6 +13,15 @@ from syncs.models.runs import Run
 from syncs.models.syncs import Sync
 from syncs.models.workspaces import Workspace
 
+UNHAPPY = (
+    DeliveryState.IN_DOUBT,
+    DeliveryState.REFUSED,
+    DeliveryState.FAILED,
+    DeliveryState.DEFERRED,
+    DeliveryState.SET_ASIDE,
+)
+"""Where a record may be that was not simply written: what people ask for by name."""
+
 
 class Delivery(models.Model):
     """One effect's way to the destination: claimed, sending, settled (PRODUCT 2.1 to 2.4).
@@ -22,7 +31,9 @@ class Delivery(models.Model):
     """
 
     sync = models.ForeignKey(Sync, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
-    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="deliveries")
+    run = models.ForeignKey(
+        Run, null=True, on_delete=models.SET_NULL, related_name="deliveries", db_index=False
+    )
     lane = fields.word(Lane, "Whose read saw it.")
     object = models.CharField(max_length=200, help_text="Kind and natural id.")
     kind = fields.word(EffectKind, "What kind of effect.")
@@ -71,6 +82,18 @@ class Delivery(models.Model):
                 condition=fields.one_of("state", [DeliveryState.DEFERRED, DeliveryState.SET_ASIDE]),
                 name="delivery_to_try_again",
             ),
+            # Each number of a run's page is a link to its records.
+            models.Index(fields=["run", "state", "id"], name="delivery_of_run"),
+            models.Index(
+                fields=["sync", "id"],
+                condition=fields.one_of("state", [DeliveryState.FAILED]),
+                name="delivery_failed",
+            ),
+            models.Index(
+                fields=["sync", "settled_at"],
+                condition=models.Q(kind=EffectKind.WITHDRAWAL.value),
+                name="delivery_withdrawn",
+            ),
         ]
         verbose_name_plural = "deliveries"
 
@@ -97,9 +120,35 @@ class Tombstone(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["sync", "object"], name="tombstone_one_per_object"),
         ]
+        indexes: ClassVar = [
+            models.Index(
+                fields=["sync", "address_key"],
+                condition=models.Q(granted_at__isnull=False),
+                name="tombstone_by_address",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.object} #{self.seq}"
+
+
+class Objection(models.Model):
+    """Whose record at the source says "no", and for which address: no other record of that address is sent (2.7)."""
+
+    sync = models.ForeignKey(Sync, on_delete=models.CASCADE, related_name="objections", db_index=False)
+    record = models.CharField(max_length=60, help_text="The source's id of the customer.")
+    address_key = models.CharField(max_length=64, help_text="Keyed hash of the address.")
+    code = models.CharField(max_length=60, help_text="Why that record is refused.")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["sync", "record"], name="objection_one_per_record"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["sync", "address_key"], name="objection_by_address")]
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.address_key[:12]}"
 
 
 class Suppression(models.Model):

@@ -39,6 +39,12 @@ class Sync(models.Model):
     fresh_as_of = models.DateTimeField(null=True, help_text="The destination shows the source as of this instant.")
 
     class Meta:
+        # What staff may do in every workspace, beside looking (PRODUCT 10.1); each includes the ones before.
+        permissions: ClassVar = [
+            ("operate_sync", "Can run, pause, test and retry in every workspace"),
+            ("edit_sync", "Can edit and preview drafts in every workspace"),
+            ("publish_sync", "Can publish in every workspace"),
+        ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["workspace", "name"], name="sync_name_once_per_workspace"),
             models.UniqueConstraint(fields=["target"], condition=~models.Q(target=""), name="sync_target_not_shared"),

@@ -43,6 +43,9 @@ class Workspace(models.Model):
     secret_key_id = models.CharField(max_length=40, help_text="Which key sealed it.", editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        permissions: ClassVar = [("view_as_merchant", "Can view a workspace as its merchant sees it")]
+
     def __str__(self) -> str:
         return self.name
 

@@ -392,7 +392,7 @@ def test_a_record_cannot_name_its_own_target():
 def test_a_withdrawal_names_the_person_and_the_list_and_nothing_else():
     """Case CONS-12."""
     gone = customer(Subject("1", None, CONSENT))
-    write = mapper().withdrawal(gone).write(effect_key="ab")
+    write = mapper().withdrawal(gone.id).write(effect_key="ab")
     assert write == Write(
         kind=EffectKind.WITHDRAWAL, id="1", effect_key="ab", subject_id="shopify:shop-a.example:1", list_id=7
     )
