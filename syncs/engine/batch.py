@@ -18,7 +18,7 @@ from syncs.domain.consent import Judgement
 from syncs.domain.lifecycle import UNDECIDED, DeliveryState, Lane, RecordState, worst
 from syncs.domain.mapping import Effect
 from syncs.domain.rule import ORDER_REFUNDED
-from syncs.engine import crash, ledger, sending
+from syncs.engine import crash, ledger, leftovers, sending
 from syncs.engine.database import Cursor
 from syncs.engine.ledger import Claim, Memory, Objection, Refusal
 from syncs.engine.running import Running
@@ -49,11 +49,11 @@ class Decision:
     older: bool = False
     said_no: str = ""
     holders: tuple[str, ...] = ()
-    dropped: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, code: str, state: RecordState = RecordState.REFUSED) -> None:
         """Nothing of the record goes out; what was claimed and never sent is closed with its page."""
-        self.dropped += [item.object for item in self.items if item.never_sent]
+        self.dropped.update({item.object: "" for item in self.items if item.never_sent})
         self.state, self.code, self.items = state, code, []
 
     @property
@@ -80,7 +80,8 @@ class Tally:
     willing: tuple[str, ...]
     changed_addresses: tuple[str, ...]
     good_contacts: tuple[str, ...]
-    dropped: tuple[str, ...]
+    dropped: Mapping[str, str]
+    set_aside: tuple[tuple[str, str], ...]
     failed: tuple[str, ...]
     waiting: tuple[str, ...]
     looked: timedelta
@@ -116,7 +117,7 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     await _look(running, decisions)
     await _claim(running, decisions, read_no)
     error = await _send(running, decisions)
-    error = await _alike(running, decisions) or error
+    error = await _alike(running, decisions) or error or await leftovers.settle(running, decisions)
     looked = LOOK_AGE + timedelta(seconds=running.outside.clock.monotonic() - began)
     return tally(running, decisions, error, looked)
 
@@ -278,7 +279,7 @@ def _leave(running: Running, decision: Decision, memory: Memory, read_no: int) -
     if memory.may_be_granted and consent.must_leave(decision.judgement, granted=True):
         _withdraw(running, decision, memory, read_no)
     elif memory.open_state == DeliveryState.CLAIMED:
-        decision.dropped.append(memory.object)
+        decision.dropped[memory.object] = ""
 
 
 def _withdraw(running: Running, decision: Decision, memory: Memory, read_no: int) -> None:
@@ -331,7 +332,8 @@ def _compare(running: Running, decision: Decision, item: Item, memory: Memory, r
     elif memory.read_no > read_no:
         item.state = RecordState.SUPERSEDED
     elif memory.open_digest is None and memory.rejected_digest == item.effect.digest:
-        item.state = RecordState(memory.rejected_state or RecordState.FAILED)
+        decided = memory.rejected_state == RecordState.SET_ASIDE
+        item.state = RecordState.SET_ASIDE if decided else sending.rejected(running)
         item.code, item.sentence = memory.rejected_code or "", memory.rejected_sentence or ""
 
 
@@ -466,7 +468,7 @@ async def _before_events(running: Running, decisions: Sequence[Decision]) -> Non
             if item.open and item.effect.kind is EffectKind.EVENT:
                 item.state, item.code = order.state, order.code
                 if order.state not in UNDECIDED:
-                    decision.dropped.append(item.object)
+                    decision.dropped[item.object] = item.code if order.state is RecordState.REFUSED else ""
     age = running.outside.clock.monotonic() - running.looked_at
     asking = [d for d in decisions if any(item.open and item.effect.kind is EffectKind.EVENT for item in d.items)]
     if asking and age > LOOK_AGE.total_seconds():
@@ -482,23 +484,30 @@ async def _look_again(running: Running, asking: Sequence[Decision]) -> None:
             no = consent.destination_side(contact, running.rule.list_id, suppressed=False)
             if no or contact is None:
                 item.state, item.code = RecordState.REFUSED, no or consent.SUPPRESSED
-                decision.dropped.append(item.object)
+                decision.dropped[item.object] = item.code
 
 
-async def _alike(running: Running, decisions: Sequence[Decision]) -> Exception | None:
-    """Five records of a page rejected alike, and none landed, are an error of the run: nothing is set aside."""
-    rejected = [
+def _rejected(decisions: Sequence[Decision]) -> list[Item]:
+    """What the destination rejected of this page, now or in an attempt that did not decide it."""
+    return [
         item
         for decision in decisions
         for item in decision.items
-        if item.claimed is not None and item.state in (RecordState.FAILED, RecordState.SET_ASIDE)
-        if item.code and item.effect.kind is not EffectKind.EVENT
+        if item.state in (RecordState.FAILED, RecordState.SET_ASIDE)
+        if item.claimed is not None or (item.memory and item.memory.rejected_state == RecordState.FAILED)
     ]
+
+
+async def _alike(running: Running, decisions: Sequence[Decision]) -> Exception | None:
+    """Five records of a page rejected alike, and none landed, are an error of the run: nothing is set aside.
+
+    What an attempt that died had rejected counts; a dead letter of a page that was decided does not.
+    """
+    rejected = [item for item in _rejected(decisions) if item.code and item.effect.kind is not EffectKind.EVENT]
     landed = sum(item.state is RecordState.WRITTEN for decision in decisions for item in decision.items)
     code = limits.alike([item.code for item in rejected], landed=landed)
     if code is None:
         return None
-    await ledger.unset_aside(running.outside.database, running.lease, [item.id for item in rejected])
     name = running.connected.destination.kind.capitalize()
     first = next((item.sentence for item in rejected if item.sentence), "")
     text = f"{name} rejected {len(rejected)} records of one page alike ({code}): {first}"
@@ -518,7 +527,10 @@ def tally(
         objections=_objections(running, decisions),
         willing=_willing(running, decisions),
         good_contacts=_good_contacts(running, decisions),
-        dropped=tuple(name for decision in decisions for name in decision.dropped),
+        dropped={name: code for decision in decisions for name, code in decision.dropped.items()},
+        set_aside=tuple(
+            (item.object, item.effect.digest) for item in _rejected(decisions) if item.state is RecordState.SET_ASIDE
+        ),
         failed=tuple(d.record.id for d in decisions if d.final is RecordState.FAILED),
         waiting=tuple(d.record.id for d in decisions if d.final in UNDECIDED - {RecordState.FAILED}),
         looked=looked,
@@ -560,6 +572,7 @@ async def keep(connection: Cursor, running: Running, tally: Tally, read_no: int)
         connection, sync_id=running.facts.sync_id, objections=tally.objections, willing=tally.willing
     )
     await ledger.drop(connection, running.lease, tally.dropped)
+    await ledger.set_aside(connection, running.lease, tally.set_aside)
 
 
 def _good_contacts(running: Running, decisions: Sequence[Decision]) -> tuple[str, ...]:

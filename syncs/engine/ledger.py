@@ -8,7 +8,7 @@ Settling is guarded by the claim alone (its fence and state), so that what lande
 that has since lost the lease (PRODUCT 3.3). After a crash only what was *sending* is in doubt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from connectors.protocol import EffectKind
 from syncs.domain.lifecycle import DeliveryState
-from syncs.engine.database import Cursor, Database
+from syncs.engine.database import Cursor, Database, Row
 from syncs.engine.lease import HELD, HELD_L, Lease, lost
 
 FAILED_MEMORY = timedelta(hours=24)
@@ -443,23 +443,49 @@ async def note_refused(
 
 
 DROP = """
-UPDATE syncs_delivery SET state = 'superseded', settled_at = vigil_now()
-WHERE sync_id = %(sync)s AND object = ANY(%(objects)s) AND state = 'claimed' AND fence <= %(fence)s
+UPDATE syncs_delivery d SET state = CASE o.code WHEN '' THEN 'superseded' ELSE 'refused' END, code = o.code,
+    settled_at = vigil_now()
+FROM unnest(%(object)s::text[], %(code)s::text[]) AS o (object, code)
+WHERE d.sync_id = %(sync)s AND d.object = o.object AND d.state = 'claimed' AND d.fence <= %(fence)s
 """
 
 
-async def drop(cursor: Cursor, lease: Lease, objects: Sequence[str]) -> None:
-    """Close claims that were never sent and are not wanted any more, in the transaction that decides their page."""
-    if objects:
-        await cursor.execute(DROP, {**lease.held, "objects": list(objects)})
+async def drop(cursor: Cursor, lease: Lease, unwanted: Mapping[str, str]) -> None:
+    """Close claims that were never sent and are not wanted any more, in the transaction that decides their page.
+
+    ``unwanted``: object -> the code it is refused for, "" when its record has a row that says so."""
+    if unwanted:
+        columns = {"object": list(unwanted), "code": list(unwanted.values())}
+        await cursor.execute(DROP, {**lease.held, **columns})
 
 
-async def unset_aside(database: Database, lease: Lease, ids: Sequence[int]) -> None:
-    """What was set aside on a page that is an error of the run is rejected, no more: nobody decided it."""
-    await database.rows(
-        "UPDATE syncs_delivery SET state = 'failed' WHERE id = ANY(%s) AND state = 'set_aside' AND fence = %s",
-        [list(ids), lease.fence],
-    )
+SET_ASIDE = """
+UPDATE syncs_delivery d SET state = 'set_aside'
+FROM unnest(%(object)s::text[], %(digest)s::text[]) AS a (object, digest)
+WHERE d.sync_id = %(sync)s AND d.object = a.object AND d.payload_digest = a.digest AND d.state = 'failed'
+"""
+
+
+async def set_aside(cursor: Cursor, lease: Lease, rejected: Sequence[tuple[str, str]]) -> None:
+    """Make dead letters of rejected objects, each with its payload's digest, in the transaction that decides them."""
+    if rejected:
+        objects, digests = zip(*rejected, strict=True)
+        await cursor.execute(SET_ASIDE, {**lease.held, "object": list(objects), "digest": list(digests)})
+
+
+TAKE_OPEN = f"""
+UPDATE syncs_delivery d SET fence = %(fence)s, run_id = %(run)s,
+    state = CASE d.state WHEN 'claimed' THEN 'claimed' ELSE 'in_doubt' END
+WHERE d.sync_id = %(sync)s AND d.{_OPEN} AND d.record = ANY(%(records)s)
+  AND d.fence <= %(fence)s AND EXISTS (SELECT 1 FROM syncs_lease WHERE {HELD} FOR SHARE)
+RETURNING d.id, d.record, d.object, d.state, d.append, d.effect_key, d.destination_id, d.event_name, d.event_at,
+    d.sending_at, greatest(0, coalesce(extract(epoch FROM d.call_ends_at - vigil_now()), 0))::float AS seconds_left
+"""
+
+
+async def take_open(database: Database, lease: Lease, *, run_id: int, records: Sequence[str]) -> list[Row]:
+    """The claims of ``records`` that earlier readings left open, ours to close now."""
+    return await database.rows(TAKE_OPEN, {**lease.held, "run": run_id, "records": list(records)})
 
 
 PRUNE = """

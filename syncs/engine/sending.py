@@ -81,6 +81,19 @@ LANDINGS: dict[Landing, tuple[DeliveryState, RecordState]] = {
 """How an answer settles a claim, and what it makes of the effect. What passing trouble met was not stored."""
 
 
+def rejected(running: Running) -> RecordState:
+    """What a rejected record becomes with its page: set aside within the rule's budget, failed beyond it (4.4).
+
+    Its ledger row is *failed* until the page is decided: set aside by an attempt that died, it would be nobody's error.
+    """
+    total = max(running.facts.expected or 0, running.set_aside + 1)
+    budget: limits.RejectBudget = running.rule.budget
+    if not budget.allows(running.facts.set_aside + running.set_aside + 1, total):
+        return RecordState.FAILED
+    running.set_aside += 1
+    return RecordState.SET_ASIDE
+
+
 async def prove(running: Running) -> None:
     """Look at lease, publication and cancel before a call that writes nothing. Raises when the run may not go on."""
     refuse_to_go_on(running, await _step(running, [], [], timedelta(seconds=1)))
@@ -111,6 +124,11 @@ async def _step(running: Running, settle: Sequence[Settlement], send: Sequence[i
     )
 
 
+async def settle(running: Running, settlements: Sequence[Settlement]) -> None:
+    """Settle claims outside of a pipeline."""
+    await _step(running, settlements, [], timedelta(seconds=1))
+
+
 async def send(running: Running, kind: EffectKind, items: Sequence[Item]) -> Exception | None:
     """Send the claimed ``items`` of one kind. Fresh ones first, then what is in doubt, once it can be asked about.
 
@@ -135,7 +153,7 @@ async def settle_doubts(running: Running, kind: EffectKind, doubts: Sequence[Ite
     """
     traits = running.connected.destination.traits[kind]
     left = max(item.claimed.seconds_left for item in doubts if item.claimed)
-    await _pause(running, left if traits.idempotent else left + traits.settle.total_seconds())
+    await pause(running, left if traits.idempotent else left + traits.settle.total_seconds())
     if traits.idempotent:
         return list(doubts)
     if not traits.findable:
@@ -146,13 +164,13 @@ async def settle_doubts(running: Running, kind: EffectKind, doubts: Sequence[Ite
     by = running.outside.clock.monotonic() + traits.deadline.total_seconds()
     found = await running.connected.destination.find(asked, by=by)
     landed = [item for item in doubts if item.claimed and item.claimed.effect_key in found]
-    await _step(running, [Settlement(item.id, DeliveryState.WRITTEN) for item in landed], [], timedelta(seconds=1))
+    await settle(running, [Settlement(item.id, DeliveryState.WRITTEN) for item in landed])
     for item in landed:
         item.state = RecordState.WRITTEN
     return [item for item in doubts if item.open]
 
 
-async def _pause(running: Running, seconds: float) -> None:
+async def pause(running: Running, seconds: float) -> None:
     """Wait without holding up other runs, looking each second whether the run still may go on."""
     until = running.outside.clock.monotonic() + seconds
     while (left := until - running.outside.clock.monotonic()) > 0:
@@ -261,7 +279,7 @@ class Pipeline:
             self._start_step()
         tasks: list[asyncio.Task[Any]] = [*self.flying, *([self.stepping] if self.stepping else [])]
         if not tasks:
-            await _pause(self.running, self.not_before - self._now())
+            await pause(self.running, self.not_before - self._now())
             return
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -384,9 +402,8 @@ class Pipeline:
         if receipt.landing is not Landing.PASSING:
             item.state = state
         item.code, item.sentence = receipt.code, receipt.sentence
-        if receipt.landing is Landing.REJECTED and self._may_set_aside():
-            delivery, item.state = DeliveryState.SET_ASIDE, RecordState.SET_ASIDE
-            self.running.set_aside += 1
+        if receipt.landing is Landing.REJECTED:
+            item.state = rejected(self.running)
         self.settlements.append(
             Settlement(
                 id=item.id,
@@ -398,11 +415,6 @@ class Pipeline:
                 suppress=receipt.suppress,
             )
         )
-
-    def _may_set_aside(self) -> bool:
-        total = max(self.running.facts.expected or 0, self.running.set_aside + 1)
-        budget: limits.RejectBudget = self.running.rule.budget
-        return budget.allows(self.running.facts.set_aside + self.running.set_aside + 1, total)
 
     def _pass(self, item: Item, receipt: Receipt) -> bool:
         """Whether the item is tried again in this attempt: only after a wait the vendor asked for (PRODUCT 4.1)."""

@@ -9,11 +9,11 @@ from django.db import connection, connections
 
 from connectors import errors, memory
 from connectors.memory import Fault
-from connectors.protocol import Receipt
+from connectors.protocol import Receipt, Subject
 from syncs.domain.lifecycle import Lane
 from syncs.engine import batch, planner
 from syncs.errors import PublicationInvalid
-from syncs.models import Cursor, Delivery, Finding, Run
+from syncs.models import Cursor, Delivery, Finding, Lease, Run
 from syncs.services import cursor_reset, deliveries_retry, run_cancel, run_start, schedule_set, vigil
 from syncs.services.actors import database_now
 from tests.house import CONTACTS, ORDERS, House, consent, customer, order
@@ -268,6 +268,49 @@ def test_a_person_who_said_no_after_the_look_gets_no_event() -> None:
     assert run.refusals == {"destination_blocklisted": 1}
     assert house.destination.events == [] and house.destination.violations == []
     assert not Delivery.objects.filter(state="claimed").exists()
+    event = Delivery.objects.get(kind="event")
+    assert (event.state, event.code) == ("refused", "destination_blocklisted")
+
+
+@pytest.mark.parametrize("after", [True, False], ids=["it had landed", "it had not"])
+def test_an_event_in_doubt_whose_person_left_is_closed_as_what_it_is(after: bool) -> None:
+    """Otherwise it would be in doubt for good, and sent a second time if the person ever came back."""
+    house = orders_house()
+    house.terms = replace(house.terms, retry_scale=1.0)
+    house.destination.traits = memory.some_traits(deadline=timedelta(milliseconds=50))
+    house.source.put(order(100))
+    house.destination.fail("write", Fault(), Fault(error=memory.lost(), after=after))
+    house.start(Lane.MANUAL)
+    house.work()
+    assert Delivery.objects.get(kind="event").state == "in_doubt"
+    person = house.destination.person("c1@shop.example")
+    assert person is not None
+    person.blocklisted = True
+    run = go_on(house)
+    assert (run.outcome, run.refusals) == ("succeeded", {"destination_blocklisted": 1})
+    event = Delivery.objects.get(kind="event")
+    assert (event.state, event.code) == (("written", "") if after else ("refused", "destination_blocklisted"))
+    person.blocklisted = False
+    house.source.put(order(100, amount="20.00", updated_at=house.soon()))
+    assert house.run(Lane.MANUAL).outcome == "succeeded"
+    assert len(house.destination.events) == 1, "sent once, whether then or now"
+
+
+def test_an_order_in_doubt_whose_customer_left_is_closed_too() -> None:
+    house = orders_house()
+    house.terms = replace(house.terms, retry_scale=1.0)
+    house.destination.traits = memory.some_traits(deadline=timedelta(milliseconds=50))
+    house.source.put(order(100))
+    house.destination.fail("write", Fault(error=memory.lost()))
+    house.start(Lane.MANUAL)
+    house.work()
+    house.source.put(replace(order(100), subject=Subject("1", "c1@shop.example", UNSUBSCRIBED)))
+    run = go_on(house)
+    assert (run.outcome, run.refusals) == ("succeeded", {"unsubscribed": 1})
+    assert not Delivery.objects.filter(state__in=["claimed", "sending", "in_doubt"]).exists()
+    closed = Delivery.objects.get(kind="order", calls__gt=0)
+    assert (closed.state, closed.code) == ("refused", "unsubscribed")
+    assert closed.sentence == "An earlier call may have landed. Nothing was sent again."
 
 
 # --- What must not stand in the way -----------------------------------------------------------------------------------
@@ -327,6 +370,48 @@ def test_rejected_alike_is_an_error_of_the_run_under_set_aside_too() -> None:
     assert (run.outcome, run.error_code) == ("failed", "rejected_alike")
     assert house.states() == {"failed": 8}
     assert Cursor.objects.get().pages == 0
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+def test_rejected_alike_is_seen_by_the_attempt_after_one_that_died_before_saying_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House.build({**CONTACTS, "on_rejected": "set_aside", "ratio": "1", "cap": 20}, page_size=8)
+    for number in range(1, 9):
+        house.source.put(customer(number))
+    house.destination.fail("write", *rejecting(8))
+
+    def die(*_: object) -> None:
+        raise Died
+
+    house.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "_alike", die)
+        house.work()
+    assert house.states() == {"failed": 8}
+    Lease.objects.update(expires_at=database_now())
+    planned(planner.recover)
+    run = go_on(house)
+    assert (run.outcome, run.error_code) == ("failed", "rejected_alike")
+    assert (house.states(), Cursor.objects.get().pages) == ({"failed": 8}, 0)
+    assert len(house.destination.called("write")) == 8
+
+
+def test_what_a_dead_attempt_had_rejected_is_within_the_budget_of_the_next() -> None:
+    house = House.build({**CONTACTS, "on_rejected": "set_aside", "ratio": "1", "cap": 2}, page_size=8)
+    house.terms = replace(house.terms, retry_scale=1.0)
+    for number in range(1, 5):
+        house.source.put(customer(number))
+    house.destination.fail("write", *rejecting(2), Fault(error=errors.Passing("Gone.")))
+    house.start()
+    house.work()
+    assert house.states()["failed"] == 2
+    house.destination.fail("write", *rejecting(1))
+    run = go_on(house)
+    assert (run.outcome, run.error_code) == ("failed", "rejected")
 
 
 # --- What must be seen ------------------------------------------------------------------------------------------------
