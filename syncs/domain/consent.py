@@ -4,6 +4,7 @@ It errs on the side of "too careful": a word, a level or a time it does not know
 field names, and what it hands out holds no personal data but the address in its comparable form.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -209,6 +210,9 @@ def normalise_address(text: str) -> Address:
     trimmed = text.strip()
     if not trimmed:
         return Address(None, NO_ADDRESS)
+    plain = _PLAIN.fullmatch(trimmed)
+    if plain is not None and _is_plain_domain(plain[2].lower()):
+        return Address(trimmed.lower())
     try:
         parsed = email_validator.validate_email(
             trimmed,
@@ -224,6 +228,22 @@ def normalise_address(text: str) -> Address:
     except email_validator.EmailNotValidError:
         return Address(None, MALFORMED_ADDRESS)
     return _supported(trimmed, parsed)
+
+
+_PLAIN: Final = re.compile(r"([A-Za-z0-9_+-]{1,32}(?:\.[A-Za-z0-9_+-]{1,16}){0,2})@([A-Za-z0-9.-]{4,60})")
+"""Addresses of which only the domain has to be looked at, and that many people share."""
+
+
+@lru_cache(maxsize=1024)
+def _is_plain_domain(domain: str) -> bool:
+    """Whether an address of letters and digits in ``domain`` is one as it stands."""
+    try:
+        parsed = email_validator.validate_email(
+            f"a@{domain}", check_deliverability=False, globally_deliverable=True, test_environment=True
+        )
+    except email_validator.EmailNotValidError:
+        return False
+    return parsed.ascii_domain == domain and "." in domain
 
 
 def _supported(trimmed: str, parsed: email_validator.ValidatedEmail) -> Address:

@@ -43,19 +43,20 @@ class TooMuch(exceptions.JMESPathError):
 class Expression:
     """A JMESPath expression made ready. Immutable; the same one serves every record."""
 
-    __slots__ = ("_field", "_node", "text")
+    __slots__ = ("_field", "_node", "plain", "text")
 
     def __init__(self, text: str) -> None:
         """Raises what the library raises; `check` first."""
         self.text = text
         self._node = jmespath.compile(text).parsed
-        self._field = self._node["value"] if self._node["type"] == "field" else None
+        self.plain = self._node["type"] == "field"
+        self._field = self._node["value"] if self.plain else None
 
-    def value(self, fields: Any, meter: "Meter") -> Any:
-        """What it comes to for one record. Raises one of `UNCOMPUTABLE`."""
+    def value(self, fields: Any, meter: "Meter | None") -> Any:
+        """What it comes to for one record. Raises one of `UNCOMPUTABLE`. A ``plain`` one, a field, needs no meter."""
         if self._field is not None and isinstance(fields, dict):
             return fields.get(self._field)
-        return meter.visit(self._node, fields)
+        return (meter or Meter()).visit(self._node, fields)
 
 
 class Meter(visitor.TreeInterpreter):

@@ -8,8 +8,9 @@ the clear once it has become a key.
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from connectors.protocol import EffectKind
@@ -48,15 +49,15 @@ _dump = _ENCODER.encode
 
 def _is_plain(value: Any) -> bool:
     """Whether the standard encoder alone writes ``value`` canonically. Raises NotCanonical for what has no text."""
-    if value is None or isinstance(value, str | bool):
+    if isinstance(value, dict):
+        plain = _have_plain_order(value)
+        return _are_plain(value.values()) and plain
+    if isinstance(value, list | tuple):
+        return _are_plain(value)
+    if value is None or isinstance(value, str):
         return True
     if isinstance(value, int):
         return _is_exact(value)
-    if isinstance(value, dict):
-        # The list is built whole: each part must be looked at, also behind one that is not plain.
-        return _have_plain_order(value) & all([_is_plain(part) for part in value.values()])
-    if isinstance(value, list | tuple):
-        return all([_is_plain(part) for part in value])
     if isinstance(value, Decimal):
         return _is_finite(value) and False
     if isinstance(value, Mapping):
@@ -64,6 +65,15 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, float):
         raise NotCanonical("A binary float has no exact text: use a decimal or a text.")
     raise NotCanonical(f"A {type(value).__name__} is no JSON value.")
+
+
+def _are_plain(parts: Iterable[Any]) -> bool:
+    """Every part is looked at, also behind one that is not plain. Most are texts, and are passed at a glance."""
+    plain = True
+    for part in parts:
+        if type(part) is not str and part is not None:
+            plain = _is_plain(part) and plain
+    return plain
 
 
 def _is_exact(value: int) -> bool:
@@ -80,12 +90,10 @@ def _is_finite(value: Decimal) -> bool:
 
 def _have_plain_order(keys: Mapping[Any, Any]) -> bool:
     """Whether sorting by code point is sorting by UTF-16 unit. Raises NotCanonical for a key that is no text."""
-    plain = True
     for key in keys:
         if not isinstance(key, str):
             raise NotCanonical("A key is no text.")
-        plain = plain and (key.isascii() or max(key) < _BEYOND_BMP)
-    return plain
+    return all(key.isascii() or max(key) < _BEYOND_BMP for key in keys)
 
 
 def _spell(value: Any) -> str:
@@ -125,6 +133,7 @@ def effect_key(
     return _sign(secret, ["effect", sync_id, target, str(kind), natural_id, seq, payload_digest])
 
 
+@lru_cache(maxsize=4096)
 def address_key(secret: bytes, address: str) -> str:
     """The address as a keyed hash (hex): for the suppression store and for finding a person (PRODUCT 3.7, 9.2).
 

@@ -107,6 +107,7 @@ class Mapper:
         self._zone = zone
         self._filter = None if rule.filter is None else Expression(rule.filter)
         self._fields = [(field.to, Expression(field.source), field.kind) for field in rule.mapping]
+        self._is_measured = not all(source.plain for _, source, _ in self._fields)
 
     def subject_id(self, source_id: str) -> str:
         """The destination's external id of the person whom the source calls ``source_id``."""
@@ -137,7 +138,7 @@ class Mapper:
         """The mapped values by target, without those that are empty or do not fit; and notes on what was done."""
         values: dict[str, Any] = {}
         notes: list[Note] = []
-        meter = Meter()
+        meter = Meter() if self._is_measured else None
         for to, source, kind in self._fields:
             value, codes = self._value(source, kind, record.fields, meter)
             notes += [Note(to, code) for code in codes]
@@ -145,7 +146,7 @@ class Mapper:
                 values[to] = value
         return values, tuple(notes)
 
-    def _value(self, source: Expression, kind: Kind, fields: Json, meter: Meter) -> Cleaned:
+    def _value(self, source: Expression, kind: Kind, fields: Json, meter: Meter | None) -> Cleaned:
         try:
             found = source.value(fields, meter)
         except expression.UNCOMPUTABLE:

@@ -173,16 +173,19 @@ async def move(cursor: Connection, lease: Lease, before: Read, after: Read) -> N
 
 CLOSE = f"""
 WITH closed AS (
-    UPDATE syncs_cursor c SET watermark = c.until, since = NULL, until = NULL, query_digest = '', after = NULL,
+    UPDATE syncs_cursor c SET watermark = CASE WHEN c.lane = 'manual' AND c.since > coalesce(c.watermark, '-infinity')
+            THEN c.watermark ELSE greatest(c.watermark, c.until) END,
+        since = NULL, until = NULL, query_digest = '', after = NULL,
         anchor = NULL, exhausted = false, rows = 0, pages = 0, counted = NULL, fence = %(fence)s, moved_at = vigil_now()
     FROM syncs_lease l
     WHERE c.sync_id = %(sync)s AND c.lane = %(lane)s AND c.fence <= %(fence)s AND c.exhausted AND c.until IS NOT NULL
       AND {HELD_L}
-    RETURNING c.watermark
+    RETURNING c.lane
 )
 INSERT INTO syncs_coverage (sync_id, lane, run_id, since, until, records, proved_at)
-SELECT %(sync)s, %(lane)s, %(run)s, %(since)s, watermark, %(rows)s, vigil_now() FROM closed RETURNING until
+SELECT %(sync)s, %(lane)s, %(run)s, %(since)s, %(until)s, %(rows)s, vigil_now() FROM closed RETURNING until
 """
+"""The watermark never goes back, and a backfill that begins behind it leaves it: what lies between was not read."""
 
 
 async def close_read(cursor: Connection, lease: Lease, read: Read, *, run_id: int) -> None:
@@ -190,7 +193,8 @@ async def close_read(cursor: Connection, lease: Lease, read: Read, *, run_id: in
 
     Raises LeaseLost when the lease is gone.
     """
-    values = {**lease.held, "lane": read.lane.value, "run": run_id, "since": read.window.since, "rows": read.rows}
-    await cursor.execute(CLOSE.encode(), values)
+    values = {**lease.held, "lane": read.lane.value, "run": run_id, "rows": read.rows}
+    window = {"since": read.window.since, "until": read.window.until}
+    await cursor.execute(CLOSE.encode(), {**values, **window})
     if await cursor.fetchone() is None:
         raise lost(lease)

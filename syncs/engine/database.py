@@ -5,7 +5,8 @@ are opened inside the loop that uses them and closed with it, so that none survi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -29,6 +30,28 @@ def parameters(settings: dict[str, Any]) -> dict[str, Any]:
     extra = dict(settings.get("OPTIONS", {}))
     options = f"{extra.pop('options', '')} {STATEMENT_OPTIONS}".strip()
     return {"application_name": APPLICATION, **found, **extra, "options": options}
+
+
+def text_array(values: Iterable[str | None]) -> str:
+    """``values`` as the text of a PostgreSQL array, to be cast to the array's type.
+
+    The driver does the same for every list, value by value in Python: it was a fifth of the engine's own time.
+    """
+    return "{" + ",".join(map(_quoted, values)) + "}"
+
+
+def json_array(values: Iterable[Any]) -> str:
+    """The same of values that are to be jsonb; None is no value."""
+    return text_array(None if value is None else json.dumps(value) for value in values)
+
+
+def _quoted(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    if value.isalnum():
+        return f'"{value}"'
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 class Database:

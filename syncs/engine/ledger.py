@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg.types.json import Jsonb
-
 from connectors.protocol import EffectKind
 from syncs.domain.lifecycle import DeliveryState
-from syncs.engine.database import Cursor, Database, Row
+from syncs.engine.database import Cursor, Database, Row, json_array, text_array
 from syncs.engine.lease import HELD, HELD_L, Lease, lost
 
 FAILED_MEMORY = timedelta(hours=24)
@@ -94,7 +92,7 @@ async def remember(
     database: Database, *, sync_id: int, objects: Sequence[str], changed_at: datetime | None
 ) -> dict[str, Memory]:
     """What is known of ``objects``, by object. One query for a page."""
-    values = {"sync": sync_id, "objects": list(objects), "memory": FAILED_MEMORY, "changed_at": changed_at}
+    values = {"sync": sync_id, "objects": text_array(objects), "memory": FAILED_MEMORY, "changed_at": changed_at}
     return {row["object"]: Memory(**row) for row in await database.rows(REMEMBER, values)}
 
 
@@ -254,11 +252,13 @@ async def claim(
     """
     if not claims:
         return {}
-    names = ("object", "kind", "append", "effect_key", "delivery_key", "payload_digest", "seq", "address_key",
-             "destination_id", "event_name", "event_at", "record")  # fmt: skip
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in claims] for name in names}
-    columns["kind"] = [one.kind.value for one in claims]
-    columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in claims]
+    names = ("object", "kind", "effect_key", "delivery_key", "payload_digest", "address_key", "destination_id",
+             "event_name", "record")  # fmt: skip
+    columns: dict[str, Any] = {name: text_array([getattr(one, name) for one in claims]) for name in names}
+    columns["append"] = [one.append for one in claims]
+    columns["seq"] = [one.seq for one in claims]
+    columns["event_at"] = [one.event_at for one in claims]
+    columns["evidence"] = json_array(one.evidence for one in claims)
     rows = await database.rows(CLAIM, {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no})
     if len(rows) != len(claims):
         raise lost(lease)
@@ -364,10 +364,10 @@ async def step(
     """
     columns: dict[str, Any] = {
         "id": [s.id for s in settle],
-        "state": [s.state.value for s in settle],
-        "code": [s.code[:60] for s in settle],
-        "sentence": [s.sentence[:500] for s in settle],
-        "destination_id": [s.destination_id for s in settle],
+        "state": text_array(s.state for s in settle),
+        "code": text_array(s.code[:60] for s in settle),
+        "sentence": text_array(s.sentence[:500] for s in settle),
+        "destination_id": text_array(s.destination_id for s in settle),
         "granted": [s.granted for s in settle],
         "suppress": [s.suppress for s in settle],
     }
@@ -433,11 +433,9 @@ async def note_refused(
     """
     if not refusals:
         return
-    names = ("object", "delivery_key", "code", "address_key", "subject", "record")
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in refusals] for name in names}
-    columns["kind"] = [one.kind.value for one in refusals]
-    columns["state"] = [one.state.value for one in refusals]
-    columns["evidence"] = [None if one.evidence is None else Jsonb(one.evidence) for one in refusals]
+    names = ("object", "kind", "delivery_key", "state", "code", "address_key", "subject", "record")
+    columns: dict[str, Any] = {name: text_array([getattr(one, name) for one in refusals]) for name in names}
+    columns["evidence"] = json_array(one.evidence for one in refusals)
     values = {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no, "looked": looked}
     await cursor.execute(NOTE_REFUSED, values)
 

@@ -203,8 +203,9 @@ class Call:
 
 SETTLE_GROUP = 50
 """Landed effects that are worth a statement of their own; a second's worth is, too."""
-AHEAD = 2
-"""Calls marked ahead, as a multiple of those in flight: a call that lands is followed at once."""
+AHEAD = 4
+"""Calls marked ahead, as a multiple of those in flight: a call that lands is followed at once, and one statement serves
+a group of them. What is marked and has not left when a process dies is in doubt, though nothing of it was sent."""
 
 
 @dataclass(slots=True)

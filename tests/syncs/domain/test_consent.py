@@ -1,8 +1,10 @@
 import gzip
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -429,3 +431,38 @@ def test_two_years_of_a_real_shop_are_judged_exactly():
     orders = Counter(people[owner["id"]].code or "accepted" if owner else "no_customer" for owner in owners)
     assert (orders["accepted"], orders["no_customer"], orders["address_unsupported"]) == (7183, 1427, 20)
     assert orders.total() - 7183 - 1427 - 20 == 11329
+
+
+plain_address = st.from_regex(r"\A[A-Za-z0-9_+.-]{1,40}@[A-Za-z0-9.-]{1,30}\Z")
+
+
+@given(
+    plain_address
+    | st.tuples(
+        st.from_regex(r"\A[a-z0-9]{1,8}\Z"),
+        st.sampled_from(
+            [
+                "xn--bcher-kva.example",
+                "xn--a.example",
+                "local",
+                "a.local",
+                "a.invalid",
+                "shop.example",
+                "1.2.3.4",
+                "a..b.de",
+                "-a.de",
+                "a-.de",
+                "test",
+                "A.Example",
+                "ab--cd.de",
+                "onion",
+                "x.onion",
+                "a.arpa",
+            ]
+        ),
+    ).map("@".join)
+)
+def test_the_short_way_for_plain_addresses_says_what_the_whole_way_says(text: str) -> None:
+    said = consent.normalise_address.__wrapped__(text)
+    with mock.patch.object(consent, "_PLAIN", re.compile("(?!)")):
+        assert consent.normalise_address.__wrapped__(text) == said
