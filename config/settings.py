@@ -90,18 +90,28 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_q",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
+    "axes",
     "syncs",
 ]
 MIDDLEWARE = [
+    "config.access.SafetyHeaders",
     "django.middleware.security.SecurityMiddleware",
+    "config.middleware.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.PlainInput",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "config.middleware.ContentSecurityPolicy",
+    "config.access.Gate",
+    # Last: it turns the answer to somebody who failed too often into the one that says so.
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
@@ -115,6 +125,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "config.context.came_from",
             ],
         },
     }
@@ -140,6 +151,24 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+VIGIL_STAFF_SECOND_FACTOR = env.bool("VIGIL_STAFF_SECOND_FACTOR", default=PRODUCTION)  # 10.1; trials print a password
+VIGIL_IDLE_MINUTES = number("VIGIL_IDLE_MINUTES", 120)
+VIGIL_PROXIES = whole("VIGIL_PROXIES", 0)
+# Numbers, and whose address counts, are in `services/throttling`.
+AXES_HANDLER = "syncs.services.throttling.Throttle"
+AXES_CLIENT_IP_CALLABLE = "syncs.services.throttling.client_address"
+AXES_LOCKOUT_CALLABLE = "syncs.views.account.locked_out"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_FAILURE_LIMIT = "syncs.services.throttling.failures_allowed"
+AXES_COOLOFF_TIME = "syncs.services.throttling.waits"
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = AXES_VERBOSE = False
+OTP_ADMIN_HIDE_SENSITIVE_DATA = True
+OTP_TOTP_ISSUER = "Vigil"
+SESSION_COOKIE_AGE = 7 * 86_400  # then everybody logs in again, idle or not
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
@@ -193,11 +222,26 @@ Q_CLUSTER = {
     "label": "Queue",
 }
 
+# --- The admin's theme: the functions that are named say what each person may see -------------------------------------
+UNFOLD = {
+    "SITE_TITLE": "Vigil",
+    "SITE_HEADER": "Vigil",
+    "SITE_SYMBOL": "visibility",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_BACK_BUTTON": True,
+    "SHOW_LANGUAGES": False,
+    "DASHBOARD_CALLBACK": "syncs.admin.watch.dashboard",
+    "STYLES": ["syncs.admin.navigation.style"],
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "syncs.admin.navigation.mark"}],
+    "SIDEBAR": {"navigation": "syncs.admin.navigation.navigation", "show_search": False},
+}
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
-    "loggers": {"httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
+    "loggers": {"axes": {"level": "WARNING"}, "httpx": {"level": "WARNING"}, "django-q": {"level": "WARNING"}},
 }

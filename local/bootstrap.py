@@ -1,5 +1,8 @@
 """Makes the environment of this checkout: ``python local/bootstrap.py demo|dev`` prints the path of its Python.
 
+With further words its Python runs those, in the checkout, in place of this process: whoever started a script then has
+one process to signal, from the first package to the end.
+
 ``.venv`` (or ``VIGIL_VENV``) is made when missing, broken or of another Python than ``PYTHON`` asks for, and the lock
 ``requirements/<name>.txt`` is installed into it when that is not what the stamp says is there. Otherwise nothing
 happens, within milliseconds. The stamp is written last and removed first, so an interruption leaves no half
@@ -14,6 +17,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +36,10 @@ LINES_SHOWN = 12
 
 class NotReady(Exception):
     """The environment cannot be made. One sentence for a person: what is wrong and what to do."""
+
+
+class Ended(BaseException):
+    """Somebody asks us to end: pip is ended first. No Exception, so that nothing on the way takes it for a fault."""
 
 
 # --- What is asked and what is there ----------------------------------------------------------------------------------
@@ -250,12 +258,26 @@ def _locked(venv: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
+def _end(number: int, frame: object) -> None:
+    # A second one must not cut short the ending of pip.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Ended
+
+
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in LOCKS:
+    if not arguments or arguments[0] not in LOCKS:
         _say("Say what to install: python local/bootstrap.py demo, or dev for tests and checks.")
         return 2
+    signal.signal(signal.SIGTERM, _end)
     try:
-        print(bootstrap(arguments[0], environment_folder()))
+        python = bootstrap(arguments[0], environment_folder())
+        if len(arguments) > 1:
+            os.chdir(ROOT)
+            os.execv(python, [str(python), *arguments[1:]])  # noqa: S606 (words of our own scripts; no shell)
+        print(python)
+    except Ended:
+        _say("Ended; run it again to go on.")
+        return 143
     except NotReady as error:
         _say(str(error))
         return 1

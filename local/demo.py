@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from syncs.models import Run, Sync
 
 SIGNALLED = 128
+LAST_PORT = 65535
 CALLED_FROM = "VIGIL_CALLED_FROM"
 EPILOG = """exit codes: 0 done (refusals are normal); 1 unexpected; 2 wrong use; 4 a run failed; 7 a source was
 unreadable, short or unproven; 130, 143 ended by a signal."""
@@ -57,23 +58,25 @@ class Asked:
 
 
 def parse(arguments: Sequence[str] | None) -> Asked:
+    """Raises Unusable for what only looks like an option's value."""
     parser = argparse.ArgumentParser(prog="script/demo", description="Shows Vigil at work.", epilog=EPILOG)
     parser.add_argument("--once", action="store_true", help="end after both syncs have run once")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, all else on stderr")
     parser.add_argument("--shop", metavar="DIR", help="folder with customers.jsonl and orders.jsonl (or .gz)")
-    parser.add_argument("--port", type=_port, help=f"port of the pages (default: {house.PORT}, or the next free one)")
+    parser.add_argument("--port", help=f"port of the pages (default: {house.PORT}, or the next free one)")
     parser.add_argument("--reset", action="store_true", help="forget this shop's demo first: database, Brevo, login")
     found = parser.parse_args(arguments)
     # The script changed the folder; what the person typed is seen from where they stand.
     shop = None if found.shop is None else Path(os.environ.get(CALLED_FROM, ""), found.shop).absolute()
-    return Asked(found.once, found.json, shop, found.port, found.reset)
+    return Asked(found.once, found.json, shop, _port(found.port), found.reset)
 
 
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise ValueError
-    return number
+def _port(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= LAST_PORT):
+        raise Unusable(f"--port is no port: name a whole number from 0 to {LAST_PORT}, or leave it out.")
+    return int(text)
 
 
 # --- What it does -----------------------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ def perform(asked: Asked, interrupts: Interrupts) -> int:
         house.begin_logs(place)
         built = House(place, asked.shop, house.listen(asked.port), interrupts, Watchdog(lock))
         try:
-            with interrupts.raised():
+            with interrupts.raised(), house.telling_of_a_lost_database(place):
                 return _show(built, asked)
         finally:
             built.stop()
@@ -95,7 +98,11 @@ def perform(asked: Asked, interrupts: Interrupts) -> int:
 
 def _show(built: House, asked: Asked) -> int:
     prepared = built.start(reset=asked.reset)
-    say(f"The pages are at {built.url} (user {house.USER}, password in {built.place.login}).")
+    say(
+        "Everything is up."
+        if asked.once
+        else f"The pages are at {built.url} (user {house.USER}, password in {built.place.login})."
+    )
     runs: list[Run] = []
     code = 0
     for sync, lane in prepared.plan:
@@ -131,7 +138,7 @@ def _run(built: House, prepared: stage.Stage, sync: Sync, lane: Lane) -> Run:
     progress = show.Progress(sync.name)
     while not stage.is_over(run):
         built.look()
-        progress.show(run)
+        progress.show(run, built.asking(lambda: stage.held(run)))
         time.sleep(house.LOOK_SECONDS)
         built.asking(run.refresh_from_db)
     progress.end(run)
@@ -143,14 +150,16 @@ def _tell(built: House, runs: Sequence[Run], asked: Asked) -> None:
     from local import stage
 
     result: dict[str, Any] = {
-        "url": built.url,
+        # With --once the pages end with this call.
+        "url": None if asked.once else built.url,
         "syncs": [stage.report(run) for run in runs],
         "destination": show.destination(held, stage.LIST),
     }
     people = sys.stderr if asked.json else sys.stdout
     show.summary(result, runs, people)
-    login = f"Pages: {built.url}  user {house.USER}, password {built.password} (kept in {built.place.login})."
-    print(login, file=people, flush=True)
+    login = f"user {house.USER}, password {built.password} (kept in {built.place.login})."
+    pages = "To see the pages call it without --once;" if asked.once else f"Pages: {built.url} "
+    print(f"{pages} {login}", file=people, flush=True)
     if asked.json:
         show.as_json(result)
 
@@ -165,7 +174,11 @@ def _serve(built: House) -> None:
 # --- Command line -----------------------------------------------------------------------------------------------------
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code; what a person can cause is told in one sentence."""
-    asked = parse(arguments)
+    try:
+        asked = parse(arguments)
+    except Unusable as problem:
+        say(str(problem))
+        return problem.code
     interrupts = Interrupts()
     interrupts.install()
     adopt_orphans()

@@ -13,7 +13,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -22,7 +22,7 @@ from local import postgres
 from local.supervisor import Child, ChildFailed, Interrupts, Supervisor, Watchdog
 
 if TYPE_CHECKING:
-    from connectors.sandbox import Served
+    from connectors.sandbox import SandboxKind, Served
     from local import stage
 
 T = TypeVar("T")
@@ -41,8 +41,15 @@ CARE_SECONDS = 1.0
 DATABASE_SECONDS = 60.0
 """How long a lost database may take to come back."""
 WATCHDOG_SECONDS = 60.0
+PRIVATE = 0o077
+"""The umask of the demo and of all that it starts: logs and sandboxes tell of a shop's people."""
 UNEXPECTED, USAGE = 1, 2
 POSTGRES_URL = re.compile(r"(postgres|postgresql|psql|pgsql)://", re.IGNORECASE)
+
+
+LOST = (
+    "The database ended while the demo was at work; see {log}. Call script/demo again: it goes on from where it stands."
+)
 
 
 class Unusable(Exception):
@@ -103,12 +110,28 @@ class Place:
 
 
 def place_of(shop: Path | None) -> Place:
+    """Where the demo of ``shop`` lives. Raises Unusable when that folder cannot even be looked at."""
     home = postgres.default_folder().parent.absolute()
     name = ""
     if shop is not None:
         words = re.sub(r"[^a-z0-9]+", "-", shop.name.lower())[:40].strip("-")
-        name = f"{words or 'shop'}-{_short(str(shop.resolve()))}"
+        name = f"{words or 'shop'}-{_short(str(_resolved(shop)))}"
     return Place(home, name, os.environ.get("DATABASE_URL", ""))
+
+
+def _resolved(shop: Path) -> Path:
+    """The folder itself, behind all links. One that does not exist is left to the sandbox to tell."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            shop.stat()
+        return shop.resolve()
+    except (OSError, RuntimeError) as problem:
+        # Python 3.11 and 3.12 tell of links that lead in a circle in two ways.
+        why = problem.strerror if isinstance(problem, OSError) else "its links lead in a circle"
+        raise Unusable(
+            f"The folder that --shop names cannot be opened ({why}): name one that holds customers.jsonl and "
+            "orders.jsonl (each may end in .gz)."
+        ) from None
 
 
 def _short(text: str) -> str:
@@ -122,16 +145,20 @@ def begin_logs(place: Place) -> None:
 
 
 def prepare_folder(place: Place) -> None:
-    """Makes the folder. Raises Unusable."""
+    """Makes the folder; what is made in it from now on is its owner's alone. Raises Unusable.
+
+    The folder itself stays as open as its owner makes folders: run by root, PostgreSQL's account passes through.
+    """
     try:
         for folder in (place.home / "log", place.static):
             folder.mkdir(parents=True, exist_ok=True)
         for name in ("demo.lock", "watchdog.lock"):
-            (place.home / name).touch()
+            (place.home / name).touch(mode=0o600)
     except OSError as error:
         raise Unusable(
             f"The folder {place.home} cannot be used ({error.strerror}): name another one in VIGIL_HOME."
         ) from None
+    os.umask(PRIVATE)
 
 
 @contextlib.contextmanager
@@ -274,11 +301,13 @@ class Database:
 SANDBOX_RANK, WORK_RANK = 0, 1
 
 
-def sandbox(place: Place, kind: str, **options: str | Path | None) -> Child:
-    """A sandbox vendor, with its flags, on a port that it chooses at its first start."""
+def sandbox(place: Place, kind: SandboxKind, keys: Mapping[str, str], **options: str | Path | None) -> Child:
+    """A sandbox vendor, with its flags and its keys, on a port that it chooses at its first start."""
     command = [sys.executable, "-m", f"connectors.sandbox.{kind}"]
     command += [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
-    return Child(kind, command, place.log(kind), SANDBOX_RANK, fixes=lambda line: [f"--port={_port_in(line)}"])
+    return Child(
+        kind, command, place.log(kind), SANDBOX_RANK, fixes=lambda line: [f"--port={_port_in(line)}"], keys=keys
+    )
 
 
 def _port_in(line: str) -> int:
@@ -344,12 +373,12 @@ class House:
         self.supervisor.start(web(self.place, self.door))
         return prepared
 
-    def _sandbox(self, kind: str, **options: str | Path | None) -> Served:
+    def _sandbox(self, kind: SandboxKind, **options: str | Path | None) -> Served:
         """A sandbox that is up. Raises Unusable with its own sentence when it says what a person can mend."""
-        from connectors.sandbox import Served
+        from connectors.sandbox import CONTROL_KEY, Served, environment
 
-        control_key = secrets.token_urlsafe(16)
-        child = sandbox(self.place, kind, control_key=control_key, **options)
+        keys = environment(kind, options)
+        child = sandbox(self.place, kind, keys, **options)
         self.supervisor.start(child)
         try:
             port = _port_in(child.announced())
@@ -358,7 +387,7 @@ class House:
                 raise Unusable(problem.said) from None
             raise
         assert child.process is not None  # noqa: S101 - it announced itself
-        return Served(f"http://{HOST}:{port}", control_key, child.process)
+        return Served(f"http://{HOST}:{port}", keys[CONTROL_KEY], child.process)
 
     def _start_database(self, reset: bool) -> None:
         url = self.database.start()
@@ -442,6 +471,20 @@ class House:
             self.door.close()
 
 
+@contextlib.contextmanager
+def telling_of_a_lost_database(place: Place) -> Iterator[None]:
+    """Raises Unusable for a connection that broke where nothing waits for the database to come back."""
+    from django.db import InterfaceError, OperationalError
+    from psycopg import InterfaceError as LowerInterfaceError
+    from psycopg import OperationalError as LowerOperationalError
+
+    try:
+        yield
+    except (OperationalError, InterfaceError, LowerOperationalError, LowerInterfaceError):
+        log = "its log" if place.url else place.postgres / "log"
+        raise Unusable(LOST.format(log=log), UNEXPECTED) from None
+
+
 def set_up_django(place: Place) -> None:
     """Settings and models, and the schema as this checkout wants it. Raises Unusable."""
     import django
@@ -455,7 +498,7 @@ def set_up_django(place: Place) -> None:
     _log_to(place.log("demo"))
     from local import stage
 
-    stage.require_database()
+    stage.require_database(named=bool(place.url))
     call_command("migrate", verbosity=0, interactive=False)
 
 

@@ -224,7 +224,10 @@ def _home(folder: Path, account: Account) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         if not account.enters(home.parent):
             home = OPEN_TO_ACCOUNTS / _short(home)
-            home.parent.mkdir(parents=True, exist_ok=True)
+            if not home.parent.exists():
+                home.parent.mkdir(parents=True, exist_ok=True)
+                # Whatever the umask of who asks: the account has to pass through.
+                home.parent.chmod(0o755)
     except OSError as error:
         raise PostgresUnavailable(_unusable(home.parent, error)) from error
     return home

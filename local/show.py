@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,13 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from local import stage
     from syncs.models import Run
 
 BAR_WIDTH = 30
 LINE_SECONDS = 10.0
+STILL_SECONDS = 30.0
+"""A run that ends no page for so long stands still: nobody knows how long it will still take."""
 FAILED, UNREADABLE = 4, 7
 UNBELIEVED = frozenset({"unreadable", "unproven", "short"})
 
@@ -24,22 +28,37 @@ class Progress:
     def __init__(self, name: str) -> None:
         self._name = name
         self._terminal = sys.stderr.isatty()
-        self._began = self._shown = time.monotonic()
-        self._before: int | None = None
+        self._began = self._shown = self._moved = time.monotonic()
+        self._before = 0
+        self._last: int | None = None
         self._waits_for: datetime | None = None
 
-    def show(self, run: Run) -> None:
+    def show(self, run: Run, held: stage.Held | None) -> None:
+        """``held`` is the lease that the run goes on under, None while nobody holds one."""
         if run.state == "waiting" and run.error_sentence and run.due_after != self._waits_for:
             self._tell_wait(run)
         done = sum(run.states.values())
-        if self._before is None:
-            self._before = done
+        self._note(done)
+        waits = self._standstill(run, held)
+        pace = waits or self._rate(done, run.expected)
+        words = f"{done:,} of {'?' if run.expected is None else f'{run.expected:,}'} records, {pace}"
         if self._terminal:
-            sys.stderr.write(f"\r\033[K{self._name} {self._bar(done, run.expected)} {self._words(done, run.expected)}")
+            shown = f"{self._name} {words if waits else f'{self._bar(done, run.expected)} {words}'}"
+            # What goes on in a second line stays there for good.
+            sys.stderr.write(f"\r\033[K{shown[: shutil.get_terminal_size().columns - 1]}")
             sys.stderr.flush()
         elif time.monotonic() - self._shown >= LINE_SECONDS:
             self._shown = time.monotonic()
-            self._say(f"{self._name}: {self._words(done, run.expected)}")
+            self._say(f"{self._name}: {words}")
+
+    def _note(self, done: int) -> None:
+        """A standstill is no part of the rate that is shown after it."""
+        now = time.monotonic()
+        if done == self._last:
+            return
+        if self._last is None or now - self._moved > STILL_SECONDS:
+            self._before, self._began = done, now
+        self._last, self._moved = done, now
 
     def end(self, run: Run) -> None:
         ended = f"{run.outcome.replace('_', ' ')} ({run.verdict.replace('_', ' ')})"
@@ -50,14 +69,25 @@ class Progress:
         self._waits_for = run.due_after
         seconds = max(0.0, (run.due_after - datetime.now(UTC)).total_seconds())
         if seconds > 1:
-            when = f"{run.due_after:%H:%M:%S} UTC, in {seconds:.0f} s"
+            when = f"{_clock(run.due_after)}, in {seconds:.0f} s"
             self._say(f"{self._name}: {run.error_sentence} It is tried again at {when}.")
 
-    def _words(self, done: int, expected: int | None) -> str:
-        rate = (done - (self._before or 0)) / max(time.monotonic() - self._began, 0.001)
-        total = "?" if expected is None else f"{expected:,}"
+    def _standstill(self, run: Run, held: stage.Held | None) -> str:
+        """Of a run that stands still until when, at most, and why; "" for one that goes on."""
+        if run.state != "running":
+            waits = run.due_after > datetime.now(UTC)
+            return f"waits until {_clock(run.due_after)}" if waits else "waits for a worker"
+        if held is not None and not held.ours:
+            return f"waits until {_clock(held.until)} at the latest, for the lease of a worker that is gone"
+        still = time.monotonic() - self._moved
+        if still > STILL_SECONDS:
+            return f"nothing new for {still:.0f} s{_takeover(held)}"
+        return ""
+
+    def _rate(self, done: int, expected: int | None) -> str:
+        rate = (done - self._before) / max(time.monotonic() - self._began, 0.001)
         left = "" if expected is None or rate < 1 else f", {max(expected - done, 0) / rate:.0f} s left"
-        return f"{done:,} of {total} records, {rate:,.0f} a second{left}"
+        return f"{rate:,.0f} a second{left}"
 
     def _bar(self, done: int, expected: int | None) -> str:
         filled = min(BAR_WIDTH, BAR_WIDTH * done // expected) if expected else 0
@@ -65,6 +95,14 @@ class Progress:
 
     def _say(self, sentence: str) -> None:
         print(f"\r\033[K{sentence}" if self._terminal else sentence, file=sys.stderr, flush=True)
+
+
+def _clock(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+
+
+def _takeover(held: stage.Held | None) -> str:
+    return f", at most until {_clock(held.until)} if its worker is dead" if held else ""
 
 
 def code_of(run: Run) -> int:

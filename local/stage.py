@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -17,12 +18,13 @@ from django.db import NotSupportedError, OperationalError, connection
 
 from local.house import Unusable
 from local.show import FAILED, UNREADABLE
-from syncs import services
+from syncs import queries, services
 from syncs.domain.lifecycle import Lane, Outcome, RecordState, RunState, SyncState
 from syncs.domain.sealing import SealBroken
 from syncs.errors import PublicationInvalid
-from syncs.models import Connection, Run, Sync, Workspace
+from syncs.models import Connection, Lease, Run, Sync, Workspace
 from syncs.models.workspaces import Role
+from syncs.services import outside
 
 OLDEST_POSTGRES = 150000
 LIST = 7
@@ -91,12 +93,17 @@ class Stage:
         return ((self.contacts, Lane.SCHEDULED), (self.orders, Lane.MANUAL))
 
 
-def require_database() -> None:
-    """Raises Unusable unless the database answers and is a PostgreSQL that Vigil runs on."""
+def require_database(*, named: bool) -> None:
+    """Raises Unusable unless the database answers and is a PostgreSQL that Vigil runs on.
+
+    ``named``: a person named it in DATABASE_URL. Of the demo's own one that does not answer OperationalError is raised.
+    """
     try:
         connection.ensure_connection()
         version = connection.cursor().connection.info.server_version
     except (OperationalError, ValueError):
+        if not named:
+            raise
         raise Unusable("DATABASE_URL names a database that does not answer: start it, or correct it.") from None
     except NotSupportedError:
         version = 0
@@ -231,6 +238,27 @@ def take(stage: Stage, sync: Sync, lane: Lane) -> Run | None:
 
 def is_over(run: Run) -> bool:
     return run.state == RunState.FINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run's lease: until when it holds at most, and whether a worker of this very machine holds it."""
+
+    until: datetime
+    ours: bool
+
+
+def held(run: Run) -> Held | None:
+    """The lease that ``run`` goes on under; None while nobody holds one."""
+    if run.state != RunState.RUNNING:
+        return None
+    lease = Lease.objects.filter(run=run, expires_at__gt=queries.now()).first()
+    return Held(lease.expires_at, _house_of(lease.holder) == _house_of(outside.holder())) if lease else None
+
+
+def _house_of(holder: str) -> str:
+    """The part of a holder's name that says on which machine it is."""
+    return holder.rsplit(":", 2)[0]
 
 
 def counts(run: Run) -> Counter[str]:

@@ -118,7 +118,8 @@ class Child:
     """One program that leads a session. ``rank``: the highest ones are ended first. ``shares``: open files it gets.
 
     ``fixes`` makes a program that chose something itself choose it again: given the first line that it printed, what
-    to add to ``command`` at the next start. A child with it is up only when it has printed that line.
+    to add to ``command`` at the next start. A child with it is up only when it has printed that line. ``keys`` are
+    variables for it alone: a secret among the arguments would be everybody's to read.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Child:
     grace: float = GRACE_SECONDS
     shares: tuple[int, ...] = ()
     fixes: Callable[[str], list[str]] | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     falls: int = 0
@@ -143,7 +145,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self.fixes else log,
                 stderr=log,
-                env=dict(environment),
+                env={**environment, **self.keys},
                 cwd=ROOT,
                 start_new_session=True,
                 pass_fds=self.shares,

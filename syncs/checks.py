@@ -29,6 +29,15 @@ def keys(**kwargs: Any) -> list[CheckMessage]:
     return found
 
 
+@register(Tags.security)
+def proxies(**kwargs: Any) -> list[CheckMessage]:
+    """Log-ins are counted per address, so the address must be the person's and not the proxy's (PRODUCT 10.1)."""
+    if settings.SECURE_PROXY_SSL_HEADER and not settings.VIGIL_PROXIES:
+        text = "BEHIND_PROXY is set and VIGIL_PROXIES is not: set it to the number of your proxies."
+        return [Warning(text, id="vigil.W009")]
+    return []
+
+
 @register()
 def times(**kwargs: Any) -> list[CheckMessage]:
     """Durations that only work together."""

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from syncs import views
+from syncs.views.trace import trace_page
 
 urlpatterns = [
     path("", views.index, name="index"),
@@ -15,4 +16,23 @@ urlpatterns = [
     path("w/<slug:slug>/syncs/<int:sync_id>/preview/<int:preview_id>/", views.preview, name="preview"),
     path("w/<slug:slug>/syncs/<int:sync_id>/publish/", views.publish, name="publish"),
     path("w/<slug:slug>/runs/<int:run_id>/", views.run, name="run"),
+    path("w/<slug:slug>/trace/", trace_page, name="trace"),
+    path("w/<slug:slug>/activity/", views.activity_page, name="activity"),
+    path("w/<slug:slug>/activity/<int:entry_id>/", views.deed, name="deed"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/runs/", views.runs, name="runs"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/runs.csv", views.runs_csv, name="runs-csv"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/runs.json", views.runs_json, name="runs-json"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/consent/", views.consent_page, name="consent"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/consent.csv", views.consent_csv, name="consent-csv"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/", views.recovery_page, name="recovery"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/cursor/", views.cursor_plan, name="cursor-plan"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/cursor/reset/", views.cursor_reset, name="cursor-reset"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/lease/", views.take_over, name="take-over"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/retry/", views.records_retry, name="records-retry"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/recovery/set-aside/", views.set_aside, name="set-aside"),
+    path("w/<slug:slug>/runs/<int:run_id>/run.json", views.run_json, name="run-json"),
+    path("w/<slug:slug>/runs/<int:run_id>/records/", views.run_records, name="records"),
+    path("w/<slug:slug>/runs/<int:run_id>/again/", views.run_again, name="run-again"),
+    path("w/<slug:slug>/runs/<int:run_id>/retry/", views.retry_failed, name="retry-failed"),
+    path("w/<slug:slug>/runs/<int:run_id>/cancel/", views.cancel, name="cancel"),
 ]

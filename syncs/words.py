@@ -238,6 +238,32 @@ REFUSALS: Final[Words] = {
 }
 """Every reason to refuse a person. Refusing is intended: nothing was guessed (PRODUCT 3.6)."""
 
+_SOURCE_SAYS_SO: Final = _lazy("The source says so. Nothing to do.")
+_DESTINATION_SAYS_SO: Final = _lazy("The destination's no wins. Nothing to do.")
+_ASK: Final = _lazy("Ask these people to confirm once.")
+
+REFUSAL_ADVICE: Final[Words] = {
+    "no_customer": _lazy("Nothing to do: an order without a customer goes nowhere."),
+    "no_address": _lazy("Nothing to do, or complete the record at the source."),
+    "not_subscribed": _SOURCE_SAYS_SO,
+    "unsubscribed": _SOURCE_SAYS_SO,
+    "pending": _lazy("The source has sent the confirmation. Nothing to do."),
+    "invalid": _SOURCE_SAYS_SO,
+    "redacted": _SOURCE_SAYS_SO,
+    "state_unknown": _lazy("Tell your operator the field named in the samples."),
+    "level_unknown": _lazy("Check the form or app that wrote it."),
+    "no_date": _ASK,
+    "date_in_future": _lazy("Correct the date at the source."),
+    "malformed_address": _lazy("Correct the address at the source."),
+    "address_unsupported": _lazy("Ask these people for another address."),
+    "data_sale_opt_out": _lazy("Your rule refuses them. Nothing to do."),
+    "destination_unsubscribed": _DESTINATION_SAYS_SO,
+    "destination_blocklisted": _DESTINATION_SAYS_SO,
+    "suppressed": _DESTINATION_SAYS_SO,
+    "address_changed": _ASK,
+}
+"""What a shop can do about a refusal, where there is anything to do."""
+
 _TEST: Final = _lazy("Test the connection and renew its credential.")
 PUBLISH_AGAIN: Final = _lazy("Open the draft, preview it and publish again.")
 _NOTHING: Final = _lazy("Nothing to do: Vigil goes on by itself.")
@@ -279,11 +305,27 @@ ACTIONS: Final[Words] = {
     "schedule.set": _lazy("changed the schedule"),
     "run.started": _lazy("started a run"),
     "run.cancelled": _lazy("cancelled a run"),
+    "backfill.started": _lazy("started a backfill"),
     "cursor.reset": _lazy("moved a cursor back"),
     "deliveries.retried": _lazy("asked to try records again"),
     "delivery.set_aside": _lazy("set a record aside"),
 }
-"""What was done to a sync. Deeds about connections, members and workspaces stand elsewhere."""
+"""What was done to a sync. Deeds about connections, members and workspaces stand below."""
+
+OTHER_ACTIONS: Final[Words] = {
+    "workspace.created": _lazy("created the workspace"),
+    "workspace.viewed": _lazy("looked at the workspace as the merchant sees it"),
+    "connection.created": _lazy("connected an account"),
+    "connection.changed": _lazy("changed a connection"),
+    "connection.rotated": _lazy("rotated a credential"),
+    "connection.tested": _lazy("tested a connection"),
+    "lease.taken_over": _lazy("freed a sync from a worker that was gone"),
+    "workspaces.paused": _lazy("paused the syncs of several workspaces"),
+    "workspaces.resumed": _lazy("published syncs again that were paused together"),
+    "member.added": _lazy("added a member"),
+    "personal.revealed": _lazy("looked at personal data"),
+}
+"""What was done in a workspace besides. A deed that is not here is shown by its code."""
 
 
 def health(code: Health) -> Sign:
@@ -306,6 +348,11 @@ def run_sign(*, outcome: str, verdict: str, states: Mapping[str, int], stopped_b
     return Sign(word, tone, shape)
 
 
+def outcome_tone(outcome: str) -> Tone:
+    """How good or bad an outcome is."""
+    return _OUTCOME_LOOK.get(outcome, _STILL)[0]
+
+
 LEFT_BEHIND: Final = (RecordState.SET_ASIDE, RecordState.FAILED, RecordState.IN_DOUBT, RecordState.NOT_YET_TRIED)
 
 
@@ -317,6 +364,16 @@ def left_behind(states: Mapping[str, int]) -> str:
 def refusal(code: str) -> str:
     """Why a record was refused, in words; a destination's own code is shown as it is."""
     return str(REFUSALS.get(code) or code.replace("_", " ") or _("no reason was kept"))
+
+
+def refusal_advice(code: str) -> str:
+    """What a shop can do about a reason to refuse."""
+    return str(REFUSAL_ADVICE.get(code) or _("Look at the samples."))
+
+
+def deed(action: str) -> str:
+    """What was done, in words; by its code where there are none."""
+    return str(ACTIONS.get(action) or OTHER_ACTIONS.get(action) or action)
 
 
 def advice(code: str) -> str:

@@ -60,7 +60,7 @@ ROOMS = (
     Room("syncs.urls", ("syncs.views",), ("django",)),
     Room("syncs.templatetags", ("syncs.words", "syncs.queries", "syncs.domain"), ("django",)),
     Room("syncs.tasks", ("syncs.services",), ()),
-    Room("syncs.management", SHELL, None),
+    Room("syncs.management", (*SHELL, "syncs.management"), None),
     Room("syncs.apps", ("syncs.checks",), ("django",)),
     Room("syncs.checks", ("syncs.domain",), ("django",)),
     Room("syncs", (), ()),

@@ -216,6 +216,8 @@ def _codes_of_calls(tree: ast.Module) -> Iterator[str]:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Subscript):
+        return  # the name of a column, not a code
     for part in ast.walk(node):
         if (
             isinstance(part, ast.Constant)

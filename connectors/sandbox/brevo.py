@@ -1,4 +1,4 @@
-"""A local Brevo: `python -m connectors.sandbox.brevo --api-key KEY --state FILE.sqlite`.
+"""A local Brevo: `SANDBOX_API_KEY=KEY python -m connectors.sandbox.brevo --state FILE.sqlite`.
 
 It serves contacts, lists, attributes, events and orders of one account under /v3 on 127.0.0.1 and keeps them in the
 state file: a second start goes on where a first was killed. Without --state nothing is kept. When it is ready it prints
@@ -8,6 +8,7 @@ state file: a second start goes on where a first was killed. Without --state not
 import asyncio
 import hmac
 import itertools
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -237,14 +238,18 @@ def app(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit code."""
     options = running.parser("brevo", "A local Brevo API for tests and the demo.")
-    options.add_argument("--api-key", required=True, help="the API key it accepts")
     options.add_argument("--state", type=Path, help="SQLite file that keeps the account; nothing is kept without")
     options.add_argument("--batch-seconds", type=float, default=BATCH_SECONDS, help="delay of order batches")
     chosen = options.parse_args(arguments)
 
     def build() -> web.Application:
         try:
-            return app(chosen.api_key, chosen.state, batch_seconds=chosen.batch_seconds, control_key=chosen.control_key)
+            return app(
+                running.key("brevo"),
+                chosen.state,
+                batch_seconds=chosen.batch_seconds,
+                control_key=running.control_key(),
+            )
         except StateUnusable as problem:
             raise running.Unusable(str(problem)) from None
 
@@ -252,4 +257,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    os.umask(running.PRIVATE)
     sys.exit(main())

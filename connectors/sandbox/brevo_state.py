@@ -16,6 +16,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
+PRIVATE_FILE = 0o600
+BESIDE = ("-wal", "-shm", "-journal")
 DEFAULT_FOLDER = 1
 DEFAULT_LISTS = ((7, "Shop customers"), (8, "Newsletter"))
 DEFAULT_ATTRIBUTES = (
@@ -96,7 +98,7 @@ class State:
         self.clock = clock
         try:
             self._database = _open(path)
-        except sqlite3.Error:
+        except (OSError, sqlite3.Error):
             raise StateUnusable(
                 f"{path} cannot be used as the state: name a file that is new or a sandbox's own."
             ) from None
@@ -263,6 +265,8 @@ class State:
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        _make_private(path)
     database = sqlite3.connect(path or ":memory:", isolation_level=None, cached_statements=256)
     try:
         database.execute("PRAGMA journal_mode = WAL")
@@ -272,6 +276,14 @@ def _open(path: Path | None) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _make_private(path: Path) -> None:
+    """For its owner only, with what SQLite keeps beside it, which takes its mode from the file itself."""
+    path.touch(mode=PRIVATE_FILE)
+    for file in (path, *(path.with_name(f"{path.name}{end}") for end in BESIDE)):
+        if file.is_file():
+            file.chmod(PRIVATE_FILE)
 
 
 def contact_of_row(row: tuple[Any, ...]) -> Contact:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +23,24 @@ from aiohttp import web
 
 from connectors.sandbox.faults import CONTROL, CONTROL_HEADER
 
+SandboxKind = Literal["shopify", "brevo"]
+
 HOST = "127.0.0.1"
 MAX_BODY = 32 * 1024 * 1024
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 PARENT_POLL_SECONDS = 0.5
+CONTROL_KEY = "SANDBOX_CONTROL_KEY"
+KEYS: dict[SandboxKind, tuple[str, str]] = {
+    "shopify": ("token", "SANDBOX_TOKEN"),
+    "brevo": ("api_key", "SANDBOX_API_KEY"),
+}
+"""What opens each vendor: the option of `start`, and the variable that the program takes it from. Everybody on the
+machine may read another program's arguments; its variables only its owner may."""
+PRIVATE = 0o077
+"""The umask of a sandbox: what it keeps holds addresses and is for its owner alone."""
 _PR_SET_PDEATHSIG = 1
 _EXIT_UNUSABLE = 2
-
-SandboxKind = Literal["shopify", "brevo"]
 
 
 class Unusable(Exception):
@@ -47,9 +56,9 @@ class NotStarted(Exception):
 
 def parser(kind: SandboxKind, about: str) -> argparse.ArgumentParser:
     """The options both servers share."""
-    options = argparse.ArgumentParser(prog=f"python -m connectors.sandbox.{kind}", description=about)
+    epilog = f"The key that it accepts is taken from {KEYS[kind][1]}, the one that opens /_control/ from {CONTROL_KEY}."
+    options = argparse.ArgumentParser(prog=f"python -m connectors.sandbox.{kind}", description=about, epilog=epilog)
     options.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
-    options.add_argument("--control-key", help="opens /_control/ for this key")
     options.add_argument(
         "--die-with-parent",
         nargs="?",
@@ -59,6 +68,20 @@ def parser(kind: SandboxKind, about: str) -> argparse.ArgumentParser:
         help="stop when the starting process is gone; with its PID also when that happens while this one starts",
     )
     return options
+
+
+def key(kind: SandboxKind) -> str:
+    """The key that the server is to accept; raises Unusable without one."""
+    name = KEYS[kind][1]
+    found = os.environ.get(name, "")
+    if not found:
+        raise Unusable(f"{name} is not set: set it to the key that the sandbox is to accept.")
+    return found
+
+
+def control_key() -> str | None:
+    """The key that opens /_control/; nothing does without one."""
+    return os.environ.get(CONTROL_KEY) or None
 
 
 def main(build: Callable[[], web.Application], port: int, die_with_parent: int | None) -> int:
@@ -170,16 +193,11 @@ class Served:
 
 
 def start(kind: SandboxKind, **options: str | int | float | Path | bool | None) -> Served:
-    """Starts `python -m connectors.sandbox.<kind>` with `options` as its flags (api_key="k" is --api-key k); raises
-    NotStarted. The child stops by itself when this process is gone."""
-    control_key = str(options.pop("control_key", None) or secrets.token_urlsafe(16))
-    command = [
-        sys.executable,
-        "-m",
-        f"connectors.sandbox.{kind}",
-        f"--die-with-parent={os.getpid()}",
-        f"--control-key={control_key}",
-    ]
+    """Starts `python -m connectors.sandbox.<kind>` with `options` as its flags (batch_seconds=1 is --batch-seconds 1),
+    and with its keys (`token`, `api_key`, `control_key`) in its environment; raises NotStarted. The child stops by
+    itself when this process is gone."""
+    keys = environment(kind, options)
+    command = [sys.executable, "-m", f"connectors.sandbox.{kind}", f"--die-with-parent={os.getpid()}"]
     for name, value in options.items():
         if value is True:
             command.append(f"--{name.replace('_', '-')}")
@@ -190,14 +208,27 @@ def start(kind: SandboxKind, **options: str | int | float | Path | bool | None) 
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile() as complaints:
         child = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=complaints, cwd=root, env={**os.environ, "PYTHONPATH": paths}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": paths, **keys},
+            umask=PRIVATE,
         )
         port = _port_of(child)
         if port is None:
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip()
             raise NotStarted(said or f"The {kind} sandbox did not start.")
-    return Served(f"http://{HOST}:{port}", control_key, child)
+    return Served(f"http://{HOST}:{port}", keys[CONTROL_KEY], child)
+
+
+def environment(kind: SandboxKind, options: MutableMapping[str, Any]) -> dict[str, str]:
+    """Takes the keys out of `options`: as the variables that the program wants; a control key is made where none is."""
+    option, variable = KEYS[kind]
+    given = options.pop(option, None)
+    made = {CONTROL_KEY: str(options.pop("control_key", None) or secrets.token_urlsafe(16))}
+    return made if given is None else {**made, variable: str(given)}
 
 
 def _port_of(child: subprocess.Popen[bytes]) -> int | None:

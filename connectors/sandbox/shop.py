@@ -132,13 +132,17 @@ def milliseconds(text: str) -> int:
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+_NAME_ONE = "name a folder that holds customers.jsonl and orders.jsonl (each may end in .gz)."
+
+
 def load(folder: Path) -> Shop:
     """A shop from `customers.jsonl[.gz]` and `orders.jsonl[.gz]` in `folder`; raises ShopUnreadable."""
-    if not folder.is_dir():
-        raise ShopUnreadable(
-            f"The shop folder {folder} does not exist: name a folder that holds customers.jsonl and orders.jsonl "
-            "(each may end in .gz)."
-        )
+    try:
+        is_there = folder.is_dir()
+    except OSError as problem:
+        raise ShopUnreadable(f"The shop folder cannot be opened ({problem.strerror}): {_NAME_ONE}") from None
+    if not is_there:
+        raise ShopUnreadable(f"The shop folder {folder} does not exist: {_NAME_ONE}")
     shop = Shop()
     for kind, name in _FILES.items():
         _load_file(shop.nodes(kind), _file(folder, name))

@@ -1,4 +1,4 @@
-"""A local Shopify: `python -m connectors.sandbox.shopify --token TOKEN`.
+"""A local Shopify: `SANDBOX_TOKEN=TOKEN python -m connectors.sandbox.shopify`.
 
 It serves the Admin GraphQL API of one shop on 127.0.0.1, on the main paths, with the vendor's own traps: silent
 mis-readings of a filter, cursors that belong to their query, scopes that turn an answer into nothing, a wall sixty days
@@ -7,6 +7,7 @@ back. When it is ready it prints {"port": N}.
 
 import hmac
 import itertools
+import os
 import sys
 import zoneinfo
 from collections.abc import Callable, Collection, Sequence
@@ -185,7 +186,6 @@ def _zone(name: str) -> zoneinfo.ZoneInfo:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; returns its exit code."""
     options = running.parser("shopify", "A local Shopify Admin API for tests and the demo.")
-    options.add_argument("--token", required=True, help="the access token it accepts")
     options.add_argument("--shop", type=Path, help="folder with customers.jsonl and orders.jsonl; invented without")
     options.add_argument("--domain", default=DEFAULT_DOMAIN)
     options.add_argument("--scopes", default=",".join(DEFAULT_SCOPES), help="comma-separated")
@@ -196,12 +196,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def build() -> web.Application:
         try:
             return app(
-                chosen.token,
+                running.key("shopify"),
                 chosen.shop,
                 domain=chosen.domain,
                 scopes=[scope for scope in chosen.scopes.split(",") if scope],
                 timezone=chosen.timezone,
-                control_key=chosen.control_key,
+                control_key=running.control_key(),
                 throttle=chosen.throttle,
             )
         except shop.ShopUnreadable as problem:
@@ -211,4 +211,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    os.umask(running.PRIVATE)
     sys.exit(main())

@@ -14,6 +14,8 @@ from connectors.shopify import queries
 
 CONSENT_FIELD = "defaultEmailAddress"
 REDACTION_ROWS = 5
+NAME_LIMIT = 255
+"""Characters of an order's name. It is only shown; what tells orders apart is the id, which is never cut."""
 _GID = re.compile(r"gid://shopify/(\w+)/(\d+)(?:\?.*)?")
 _AMOUNT = re.compile(r"-?\d+(\.\d+)?")
 
@@ -88,7 +90,7 @@ def _order(node: Mapping[str, Any]) -> protocol.Order:
     amount, currency = _money(node["currentTotalPriceSet"], "currentTotalPriceSet")
     refunded, _ = _money(node["totalRefundedSet"], "totalRefundedSet")
     return protocol.Order(
-        name=_text(node, "name"),
+        name=_text(node, "name")[:NAME_LIMIT],
         status=_status(node),
         amount=amount,
         currency=currency,

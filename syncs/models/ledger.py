@@ -31,9 +31,7 @@ class Delivery(models.Model):
     """
 
     sync = models.ForeignKey(Sync, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
-    run = models.ForeignKey(
-        Run, null=True, on_delete=models.SET_NULL, related_name="deliveries", db_index=False
-    )
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="deliveries", db_index=False)
     lane = fields.word(Lane, "Whose read saw it.")
     object = models.CharField(max_length=200, help_text="Kind and natural id.")
     kind = fields.word(EffectKind, "What kind of effect.")

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from syncs.errors import NotFound
 from syncs.models import Membership, Preview, Run, Sync, Workspace
@@ -27,6 +28,8 @@ class Place:
 
     workspace: Workspace
     role: Role
+    viewed_by: str = ""
+    """The member of staff who looks at it as its merchant; "" for everybody else."""
 
     def may(self, role: Role) -> bool:
         """Whether the person's role includes ``role``."""
@@ -45,6 +48,31 @@ class Place:
         return self.may(Role.PUBLISHER)
 
 
+@dataclass(frozen=True, slots=True)
+class Viewing:
+    """A member of staff looks at a workspace as its merchant sees it, until then (UX, S3)."""
+
+    workspace: Workspace
+    until: datetime
+    by: str
+
+
+def views_as(user: User, viewing: Viewing) -> None:
+    """For this request ``user`` sees one workspace, as a viewer of it, and may change nothing."""
+    user.viewing = viewing  # type: ignore[attr-defined]
+
+
+def viewing_of(user: User) -> Viewing | None:
+    """What `views_as` said of this very object."""
+    found: Viewing | None = getattr(user, "viewing", None)
+    return found
+
+
+def viewed_place(viewing: Viewing) -> Place:
+    """Less than any of the person's own roles: what the merchant's least member sees."""
+    return Place(viewing.workspace, Role.VIEWER, viewed_by=viewing.by)
+
+
 def now() -> datetime:
     """The database's clock: what pages measure ages by, since it wrote the times they show."""
     with connection.cursor() as cursor:
@@ -55,7 +83,9 @@ def now() -> datetime:
 
 
 def workspaces_for(user: User) -> tuple[Place, ...]:
-    """The workspaces a person belongs to, by name; all of them for a superuser."""
+    """The workspaces a person belongs to, by name; all of them for a superuser, and one for whoever views as it."""
+    if (viewing := viewing_of(user)) is not None:
+        return (viewed_place(viewing),)
     if user.is_superuser:
         return tuple(Place(workspace, Role.PUBLISHER) for workspace in Workspace.objects.order_by("name", "pk"))
     memberships = Membership.objects.filter(user_id=user.pk).select_related("workspace")
@@ -64,6 +94,10 @@ def workspaces_for(user: User) -> tuple[Place, ...]:
 
 def workspace_for(user: User, slug: str) -> Place:
     """One workspace. Raises NotFound for strangers, whether it exists or not."""
+    if (viewing := viewing_of(user)) is not None:
+        if viewing.workspace.slug != slug:
+            raise NotFound(_("You are viewing another workspace as its merchant. Stop viewing it, then open this one."))
+        return viewed_place(viewing)
     if user.is_superuser:
         workspace = Workspace.objects.filter(slug=slug).first()
         if workspace is not None:

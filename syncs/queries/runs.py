@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from syncs import words
 from syncs.domain.lifecycle import DeliveryState, Outcome, RecordState, RunState, Trigger, Verdict
 from syncs.domain.retry import MAX_ATTEMPTS
-from syncs.models import Delivery, Lease, Run, Sync
+from syncs.models import Attempt, Delivery, Lease, Run, Sync
 from syncs.queries import standing
 from syncs.words import Sign, Tone
 
@@ -90,6 +91,10 @@ class RunRow:
     refused: int
     left_behind: str
     version: int
+    unchanged: int = 0
+    in_doubt: int = 0
+    failed: int = 0
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +129,16 @@ class Fact:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
-    """All that a run's page shows."""
+def with_relations() -> QuerySet[Run]:
+    """Runs as lines need them; the published text stays where it is."""
+    return Run.objects.select_related("version", "started_by", "occurrence").defer(
+        "version__document", "version__facts", "proof"
+    )
 
-    run: Run
-    row: RunRow
-    sentence: str
-    advice: str
-    counters: Counters
-    tried_again: tuple[Part, ...]
-    refusals: tuple[Reason, ...]
-    attempts: tuple[Try, ...]
-    receipt: tuple[Fact, ...]
-    proved_at: datetime | None
-    evidence: tuple[Fact, ...]
-    proof_sentence: str
-    not_written: tuple[NotWritten, ...]
-    is_open: bool
+
+def newest(sync: Sync) -> QuerySet[Run]:
+    """All runs of a sync, newest first, by their index."""
+    return Run.objects.filter(sync=sync).order_by("-created_at", "-pk")
 
 
 def totals(run: Run) -> dict[str, int]:
@@ -210,6 +207,10 @@ def row(run: Run, sync: Sync, now: datetime) -> RunRow:
         refused=states.get(RecordState.REFUSED, 0),
         left_behind=words.left_behind(states),
         version=run.version.number,
+        unchanged=states.get(RecordState.UNCHANGED, 0),
+        in_doubt=states.get(RecordState.IN_DOUBT, 0),
+        failed=states.get(RecordState.FAILED, 0),
+        others=sum(number for state, number in states.items() if state not in ALWAYS_NAMED),
     )
 
 
@@ -230,29 +231,7 @@ def sign(run: Run, lease: Lease | None, now: datetime) -> Sign:
     return Sign(str(words.RUN_STATES[RunState.WAITING]), Tone.QUIET, "clock")
 
 
-def run_page(run: Run, now: datetime) -> RunPage:
-    """Everything about one run. Three queries."""
-    sync = run.sync
-    zone = words.zone_of(sync.workspace.zone)
-    return RunPage(
-        run=run,
-        row=row(run, sync, now),
-        sentence=_sentence(run, standing.Speaker(standing.Facts(sync, run, None), now, zone)),
-        advice="" if run.outcome == Outcome.SUCCEEDED else words.advice(run.error_code),
-        counters=counters(totals(run)),
-        tried_again=tuple(part for part in counters(run.retried).parts if part.number),
-        refusals=reasons(run.refusals),
-        attempts=tuple(_tries(run)),
-        receipt=receipt(run.proof),
-        proved_at=instant_of(run.proof.get("proved_at")),
-        evidence=evidence(run.evidence),
-        proof_sentence=str(run.evidence.get("sentence", "")),
-        not_written=_not_written(run),
-        is_open=run.state != RunState.FINISHED,
-    )
-
-
-def _sentence(run: Run, told: standing.Speaker) -> str:
+def sentence_of(run: Run, told: standing.Speaker) -> str:
     seen = standing.no_sign_since(run, told.facts.lease, told.now)
     if seen is not None:
         return standing.SENTENCES[words.Health.LATE](told)
@@ -272,9 +251,9 @@ def _sentence(run: Run, told: standing.Speaker) -> str:
     return _("It ended at %(at)s: %(outcome)s.") % {**named, "outcome": words.OUTCOMES.get(run.outcome, run.outcome)}
 
 
-def _tries(run: Run) -> list[Try]:
+def tries_of(attempts: list[Attempt]) -> list[Try]:
     tries: list[Try] = []
-    for one in run.attempts.order_by("number"):
+    for one in attempts:
         if one.ended_at is None:
             shown = Sign(_("going on"), Tone.QUIET, "running")
         else:
@@ -286,16 +265,29 @@ def _tries(run: Run) -> list[Try]:
     return tries
 
 
-HAPPY: Final = (DeliveryState.WRITTEN.value, DeliveryState.SUPERSEDED.value)
+NOT_HAPPY: Final = (
+    DeliveryState.FAILED,
+    DeliveryState.IN_DOUBT,
+    DeliveryState.SET_ASIDE,
+    DeliveryState.DEFERRED,
+    DeliveryState.SENDING,
+    DeliveryState.CLAIMED,
+    DeliveryState.REFUSED,
+)
+"""States without a happy end, what a person should look at first."""
 
 
-def _not_written(run: Run) -> tuple[NotWritten, ...]:
-    """Unordered in the database on purpose: the index of the run answers, whatever the ledger's size."""
+def not_written(run: Run) -> tuple[NotWritten, ...]:
+    """Up to a hundred of each state, each by the index of the run, whatever the ledger's size; a hundred in all."""
     columns = ("object", "state", "code", "sentence")
-    found = Delivery.objects.filter(run=run).exclude(state__in=HAPPY).values_list(*columns)[:NOT_WRITTEN_SHOWN]
+    first, *others = (
+        Delivery.objects.filter(run=run, state=state.value).order_by("id").values_list(*columns)[:NOT_WRITTEN_SHOWN]
+        for state in NOT_HAPPY
+    )
+    found = sorted(first.union(*others, all=True), key=lambda row: NOT_HAPPY.index(DeliveryState(row[1])))
     shown = [
         NotWritten(name, str(words.DELIVERY_STATES.get(state, state)), words.refusal(code) if code else "", said)
-        for name, state, code, said in found
+        for name, state, code, said in found[:NOT_WRITTEN_SHOWN]
     ]
     return tuple(sorted(shown, key=lambda one: (one.state, one.reason, one.record)))
 

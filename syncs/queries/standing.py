@@ -257,7 +257,13 @@ def _late(told: Speaker) -> str:
 
 
 def _healthy(told: Speaker) -> str:
-    return _("Running on time.") + _fresh(told)
+    """A run of a person proves that the sync works; how fresh it is, only the schedule's own runs say (1.3)."""
+    if told.sync.fresh_as_of is not None:
+        return _("Running on time.") + _fresh(told)
+    said = _("The run that a person started is proved (%(at)s).") % {"at": told.at(told.sync.last_success_at)}
+    if told.facts.next_for is None:
+        return said + " " + _("No scheduled run is planned yet.")
+    return said + " " + _("The first scheduled run is planned for %(at)s.") % {"at": told.at(told.facts.next_for)}
 
 
 def _waiting(told: Speaker) -> str:

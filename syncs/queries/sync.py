@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from django.db.models import Count, QuerySet, Window
+from django.utils import formats
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from syncs import words
-from syncs.domain import rule as rules
-from syncs.domain.lifecycle import PROVEN, RunState, SyncState, Verdict
-from syncs.errors import RuleInvalid
-from syncs.models import AuditEntry, Finding, Preview, Run, Sync, Version
-from syncs.queries import runs, standing
-from syncs.queries.runs import OPEN, Counters, Reason, RunRow
+from syncs.domain import schedule as schedules
+from syncs.domain.lifecycle import PROVEN, RecordState, RunState, SyncState, Verdict
+from syncs.models import AuditEntry, Finding, Run, Schedule, Sync, Version
+from syncs.queries import consent, parts, runs, standing, strip, sums
+from syncs.queries.rule import sentences as sentences
+from syncs.queries.runs import OPEN, Counters, Reason, RunRow, with_relations
 
 RUNS_SHOWN: Final = 50
 FINDINGS_SHOWN: Final = 10
-AUDIT_SHOWN: Final = 20
+AUDIT_SHOWN: Final = 10
+ROWS_SHOWN: Final = 15
+STARTS_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +86,65 @@ class SyncPage:
     published: Published | None
     draft_sentences: tuple[str, ...]
     draft_differs: bool
-    preview: Preview | None
+    preview: int | None
     findings: tuple[FindingLine, ...]
     findings_total: int
     deeds: tuple[Deed, ...]
     is_running: bool
+    parts: tuple[parts.Part, ...]
+    strip: strip.Strip | None
+    consent: consent.Consent | None
+    limits: tuple[Limit, ...]
+    starts: tuple[datetime, ...]
+    clock_change: str
+    progress: Progress | None
+
+    @property
+    def last_read_nothing(self) -> bool:
+        """Whether the counter line is of an earlier run than the last one."""
+        return self.last is not None and self.counted_run is not None and self.counted_run.id != self.last.id
+
+    @property
+    def shown_runs(self) -> tuple[RunRow, ...]:
+        return self.runs[:ROWS_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a sync may do at most, and how much of it is used."""
+
+    name: str
+    used: str
+    most: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A run that is going on: what it has done of what the source counted. ``width`` in percent, None unknown."""
+
+    run: int
+    sentence: str
+    width: float | None
 
 
 def sync_page(sync: Sync, now: datetime) -> SyncPage:
     """The page of ``sync`` (with its relations, as `sync_for` gives it) at ``now``. At most seven queries."""
     rows = tuple(latest(sync))
     facts = facts_of(sync, rows)
+    found = sums.sums(sync, now)
+    drawn = strip.strip(sync, now, known_since=found.schedule_set_at)
+    zone = words.zone_of(sync.workspace.zone)
+    known = parts.Known(facts, rows, found, drawn, now, zone)
+    starts = next_starts(schedule_of(sync), now)
     shown = [runs.row(run, sync, now) for run in rows]
     row_of = {run.pk: row for run, row in zip(rows, shown, strict=True)}
     counted = next((run for run in rows if run.states or run.unsettled), facts.last)
     last = facts.last
     schedule = facts.schedule
-    findings, total = _findings(sync)
+    open_findings, total = _findings(sync)
     return SyncPage(
         sync=sync,
-        standing=standing.judge(facts, now, words.zone_of(sync.workspace.zone)),
+        standing=standing.judge(facts, now, zone),
         flow=flow(sync),
         last=_row(last, row_of, sync, now),
         last_at=last.finished_at if last else None,
@@ -118,25 +161,89 @@ def sync_page(sync: Sync, now: datetime) -> SyncPage:
         published=published(sync.published),
         draft_sentences=sentences(sync.draft),
         draft_differs=sync.published is None or json.loads(sync.published.document) != sync.draft,
-        preview=sync.previews.filter(draft_revision=sync.draft_revision).order_by("-made_at").first(),
-        findings=tuple(FindingLine(one.code, one.sentence, one.opened_at) for one in findings),
+        preview=found.preview,
+        findings=tuple(FindingLine(one.code, one.sentence, one.opened_at) for one in open_findings),
         findings_total=total,
         deeds=_deeds(sync),
         is_running=facts.open_run is not None and facts.open_run.state == RunState.RUNNING,
+        parts=parts.parts(known),
+        strip=drawn,
+        consent=consent.consent(sync, found) if found.read else None,
+        limits=limits(sync, found, counted),
+        starts=starts,
+        clock_change=clock_change(zone, now),
+        progress=progress(facts.open_run),
     )
+
+
+def schedule_of(sync: Sync) -> Schedule | None:
+    return getattr(sync, "schedule", None)
+
+
+def next_starts(schedule: Schedule | None, now: datetime) -> tuple[datetime, ...]:
+    """The next ten starts, from the rule alone (PRODUCT 8.1)."""
+    if schedule is None or not schedule.active:
+        return ()
+    every = schedules.Every(schedule.every_minutes, timedelta(seconds=schedule.offset_seconds))
+    first = schedules.next_start(every, now)
+    return tuple(first + every.step * number for number in range(STARTS_SHOWN))
+
+
+CHANGE_WITHIN: Final = timedelta(days=14)
+
+
+def clock_change(zone: tzinfo, now: datetime) -> str:
+    """What a change of the clock within two weeks means for an interval; "" when there is none."""
+    before = now.astimezone(zone).utcoffset()
+    for day in range(1, CHANGE_WITHIN.days + 1):
+        at = now + timedelta(days=day)
+        after = at.astimezone(zone).utcoffset()
+        if after != before and before is not None and after is not None:
+            named = {"day": formats.date_format(at.astimezone(zone), "j F")}
+            if after < before:
+                return _("About %(day)s the clock goes back. An interval goes on evenly: none is left out.") % named
+            return _("About %(day)s the clock goes forward. An interval goes on evenly: none is left out.") % named
+    return ""
+
+
+def progress(run: Run | None) -> Progress | None:
+    """How far the open run is; None unless it is running."""
+    if run is None or run.state != RunState.RUNNING:
+        return None
+    done = sum(runs.totals(run).values())
+    phase = str(words.PHASES.get(run.phase, run.phase))
+    if not run.expected:
+        said = ngettext(
+            "Running: %(phase)s. %(done)s record so far.", "Running: %(phase)s. %(done)s records so far.", done
+        )
+        return Progress(run.pk, said % {"phase": phase, "done": f"{done:,}"}, None)
+    said = _("Running: %(phase)s. %(done)s of %(all)s records.")
+    named = {"phase": phase, "done": f"{done:,}", "all": f"{run.expected:,}"}
+    return Progress(run.pk, said % named, round(min(done * 100 / run.expected, 100.0), 2))
+
+
+def limits(sync: Sync, found: sums.Sums, run: Run | None) -> tuple[Limit, ...]:
+    """What the rule allows at most, and what was used (UX, P2.12)."""
+    document = json.loads(sync.published.document) if sync.published else sync.draft
+    written = sum(days[0] for state, days in found.states.items() if state == RecordState.WRITTEN)
+    last = runs.totals(run).get(RecordState.WRITTEN, 0) if run else 0
+    none = _("no limit is set")
+    shown = [
+        Limit(_("Writes of the latest run"), f"{last:,}", none),
+        Limit(_("Writes of 24 hours"), f"{written:,}", none),
+    ]
+    if document.get("on_rejected") == "set_aside" and document.get("cap") is not None:
+        aside = runs.totals(run).get(RecordState.SET_ASIDE, 0) if run else 0
+        shown.append(Limit(_("Set aside of the latest run"), f"{aside:,}", f"{int(document['cap']):,}"))
+    else:
+        shown.append(Limit(_("Rejected records"), "0", _("none: the first one stops the run")))
+    return tuple(shown)
 
 
 def _row(run: Run | None, row_of: dict[int, RunRow], sync: Sync, now: datetime) -> RunRow | None:
     if run is None:
         return None
     return row_of.get(run.pk) or runs.row(run, sync, now)
-
-
-def with_relations() -> QuerySet[Run]:
-    """Runs as lines need them; the published text stays where it is."""
-    return Run.objects.select_related("version", "started_by", "occurrence").defer(
-        "version__document", "version__facts", "proof"
-    )
 
 
 def latest(sync: Sync) -> QuerySet[Run]:
@@ -205,14 +312,6 @@ def proof_sign(run: Run | None) -> words.Sign | None:
     if run.verdict == Verdict.OPEN:
         return words.Sign(_("not reached"), words.Tone.QUIET, "open")
     return words.Sign(word, words.Tone.BAD, "warning")
-
-
-def sentences(document: object) -> tuple[str, ...]:
-    """A rule in plain words; one sentence saying so when it is none."""
-    try:
-        return tuple(rules.sentences(rules.parse(document)))  # type: ignore[arg-type]
-    except RuleInvalid as invalid:
-        return (_("This rule cannot be read: %(why)s") % {"why": invalid.sentence},)
 
 
 def published(version: Version | None) -> Published | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db import connection
+from django.utils.translation import gettext as _
 
 from syncs.errors import PermissionMissing
 from syncs.models import AuditEntry, Membership, Workspace
@@ -25,7 +26,14 @@ class Actor:
     label: str
 
     def require(self, workspace: Workspace, role: Role) -> None:
-        """Raises PermissionMissing unless this actor has ``role`` in ``workspace``. Staff admins have every role."""
+        """Raises PermissionMissing unless this actor has ``role`` in ``workspace``. Staff admins have every role.
+
+        Whoever looks at a workspace as its merchant changes nothing meanwhile, not even what their own role allows.
+        """
+        if getattr(self.user, "viewing", None) is not None:
+            raise PermissionMissing(
+                _("You are viewing as the merchant, so nothing can be changed. Stop viewing first.")
+            )
         if self.user is None or (self.user.is_active and self.user.is_superuser):
             return
         membership = Membership.objects.filter(workspace=workspace, user=self.user).first()

@@ -6,6 +6,7 @@ Each act needs a role and a reason and is in the audit log (PRODUCT 1.8, 4.4, 9.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,8 +16,8 @@ from connectors.protocol import Count, Stream, Window
 from syncs.domain import rule as rules
 from syncs.domain.lifecycle import DeliveryState, Lane, RunState
 from syncs.engine.again import RETRY_ASKED
-from syncs.errors import NotFound, PublicationInvalid
-from syncs.models import Cursor, Delivery, Run, Sync, Tombstone
+from syncs.errors import Collided, NotFound, PublicationInvalid
+from syncs.models import Cursor, Delivery, Lease, Run, Sync, Tombstone
 from syncs.models.workspaces import Role
 from syncs.services import outside
 from syncs.services.actors import Actor, audit, database_now
@@ -129,3 +130,45 @@ def delivery_set_aside(actor: Actor, delivery: Delivery, *, reason: str) -> Deli
     )
     delivery.refresh_from_db()
     return delivery
+
+
+NOBODY_HOLDS = "Nobody holds this sync: there is no lease to take over."
+STILL_HELD = (
+    "The lease under fence number %s runs until %s UTC and its holder may be at work: wait until then. It is taken "
+    "over early only from a process that is proven dead."
+)
+
+
+def lease_may_be_taken(lease: Lease, now: datetime) -> bool:
+    """Whether its owner can write no more: the lease is over, or its process is proven dead (PRODUCT 3.1)."""
+    return lease.expires_at <= now or outside.is_proven_dead(lease.holder)
+
+
+@transaction.atomic
+def lease_take_over(actor: Actor, sync: Sync, *, reason: str) -> Lease:
+    """Free a lease that is over, or whose process is proven dead; the fencing number grows (PRODUCT 9.3).
+
+    Whoever held it can move nothing any more. The run it belonged to goes on at the next tick. Raises NotFound when
+    nobody holds the sync, Collided while its holder may be at work.
+    """
+    actor.require(sync.workspace, Role.OPERATOR)
+    lease = Lease.objects.select_for_update().filter(sync=sync).first()
+    if lease is None or lease.run_id is None:
+        raise NotFound(NOBODY_HOLDS)
+    now = database_now()
+    if not lease_may_be_taken(lease, now):
+        raise Collided(STILL_HELD % (lease.fence, f"{lease.expires_at:%H:%M}"))
+    before = {"fence": lease.fence, "holder": lease.holder, "run": lease.run_id}
+    lease.token, lease.fence, lease.run = uuid.uuid4(), lease.fence + 1, None
+    lease.expires_at = min(lease.expires_at, now)
+    lease.save(update_fields=["token", "fence", "run", "expires_at"])
+    audit(
+        actor,
+        "lease.taken_over",
+        sync,
+        workspace=sync.workspace,
+        before=before,
+        after={"fence": lease.fence},
+        reason=reason,
+    )
+    return lease

@@ -17,8 +17,9 @@ from syncs.domain.lifecycle import Lane, OccurrenceState, Outcome, RunState, Syn
 from syncs.engine import ledger, planner, worker
 from syncs.errors import PublicationInvalid
 from syncs.models import Attempt, Lease, Occurrence, Run, Sync, Version
+from syncs.models.beats import BeatKind
 from syncs.models.workspaces import Role
-from syncs.services import outside
+from syncs.services import beats, outside
 from syncs.services.actors import Actor, audit, database_now
 
 log = logging.getLogger(__name__)
@@ -139,10 +140,15 @@ def end_waiting(sync: Sync, outcome: Outcome, sentence: str, *, run_id: int | No
 
 
 def tick() -> list[int]:
-    """Plan what is due, notice vanished workers, and poke for everything that may start. The runs poked for."""
+    """Plan what is due, notice vanished workers, and poke for everything that may start. The runs poked for.
+
+    Its last deed is its sign of life: a tick that came only half-way leaves none.
+    """
     leases_free_dead()
     run_ids = asyncio.run(_tick())
     poke(run_ids)
+    beats.beats_forget()
+    beats.beat(BeatKind.TICK)
     return run_ids
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from django import template
 from django.template import Context
+from django.utils import formats
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from syncs import words
+from syncs.queries.strip import Slot, key_of
 from syncs.words import Sign
 
 register = template.Library()
@@ -75,3 +77,51 @@ def describe(field: Any) -> SafeString:
     if field.errors:
         attributes["aria-invalid"] = "true"
     return SafeString(field.as_widget(attrs=attributes))
+
+
+@register.filter
+def plain(number: float) -> str:
+    """A number of a drawing; the point is a point in every language."""
+    return f"{number:g}"
+
+
+@register.filter
+def slot_key(slot: Slot) -> str:
+    """What the row of a planned start is called."""
+    return key_of(slot)
+
+
+@register.simple_tag(takes_context=True)
+def age(context: Context, instant: datetime) -> str:
+    """How old something is, without "ago"."""
+    return words.lasting(abs(context["now"] - instant))
+
+
+@register.simple_tag(takes_context=True)
+def clock(context: Context, instant: datetime) -> str | SafeString:
+    """A start that is to come: the time alone today, with its weekday later; UTC on hover."""
+    zone = context["zone"]
+    local, today = instant.astimezone(zone), context["now"].astimezone(zone).date()
+    text = formats.date_format(local, "H:i" if local.date() == today else "D H:i")
+    utc = instant.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S} UTC", text
+    )
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: Context, instant: datetime) -> SafeString:
+    """An instant to the second, for what happened within minutes; UTC on hover."""
+    zone = context["zone"]
+    local, utc = instant.astimezone(zone), instant.astimezone(UTC)
+    form = "H:i:s" if local.date() == context["now"].astimezone(zone).date() else "j M H:i:s"
+    text = formats.date_format(local, form)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S} UTC", text
+    )
+
+
+@register.filter
+def times(number: int, width: int) -> int:
+    """A place in a drawing: the ``number``-th of pieces ``width`` wide."""
+    return number * width

@@ -45,7 +45,7 @@ def page(view: View) -> View:
 
 def refused(request: HttpRequest, sentence: str, status: int) -> HttpResponse:
     """One sentence that says what to do, and a way back."""
-    titles = {403: _("Not allowed"), 404: _("Not found"), 409: _("Not done"), 422: _("Not a rule")}
+    titles = {403: _("Not allowed"), 404: _("Not found"), 409: _("Not done"), 422: _("Not a rule"), 429: _("Too often")}
     shown = {"title": titles.get(status, _("Not done")), "sentence": sentence, "status": status}
     return render(request, "merchant/message.html", shown, status=status)
 
@@ -56,6 +56,12 @@ def person(request: HttpRequest) -> User:
     if not isinstance(user, User):
         raise NotFound(_("Log in to see this page."))
     return user
+
+
+def is_verified(user: User) -> bool:
+    """Whether this log-in went through the second step."""
+    verified: Callable[[], bool] | None = getattr(user, "is_verified", None)
+    return verified is not None and bool(verified())
 
 
 def actor(request: HttpRequest) -> services.Actor:

@@ -54,6 +54,12 @@ def test_settings_that_cannot_work_say_so(changes: dict[str, str], words: str) -
     assert "Traceback" not in ended.stderr
 
 
+def test_a_proxy_whose_addresses_are_not_believed_is_a_warning() -> None:
+    ended = manage("check", "--deploy", "--fail-level", "WARNING", BEHIND_PROXY="yes")
+    assert (ended.returncode, "vigil.W009" in ended.stderr) == (1, True)
+    assert manage("check", "--deploy", "--fail-level", "WARNING", BEHIND_PROXY="yes", VIGIL_PROXIES="1").returncode == 0
+
+
 def test_production_settings_pass_the_deployment_check() -> None:
     ended = manage("check", "--deploy", "--database", "default", "--fail-level", "WARNING")
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -48,10 +48,12 @@ def new_checkout(folder: Path) -> Path:
     return folder
 
 
-def start(checkout: Path, *words: str, cwd: Path | None = None, **variables: str) -> "subprocess.Popen[str]":
+def start(
+    checkout: Path, *words: str, script: str = "bootstrap", cwd: Path | None = None, **variables: str
+) -> "subprocess.Popen[str]":
     environment = {name: value for name, value in os.environ.items() if name not in ("VIGIL_VENV", "PYTHON")}
     return subprocess.Popen(
-        [checkout / "script" / "bootstrap", *words],
+        [checkout / "script" / script, *words],
         cwd=cwd or checkout,
         env=environment | {"PYTHON": sys.executable} | variables,
         stdout=subprocess.PIPE,
@@ -167,6 +169,37 @@ def test_ctrl_c_half_way_leaves_nothing_that_passes_for_whole(checkout: Path) ->
     assert not (checkout / ".venv" / "vigil.stamp").exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int((checkout / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize("script", ["demo", "test"])
+def test_a_signal_to_a_script_that_installs_ends_its_pip_and_all(checkout: Path, script: str) -> None:
+    """Whoever started the script knows one process: that one gets it."""
+    shutil.copy2(ROOT / "script" / script, checkout / "script" / script)
+    imitate_pip(
+        checkout, "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(60)\n"
+    )
+    write_locks(checkout, "# changed\n", "")
+    with start(checkout, script=script) as running:
+        assert appears(checkout / "pid")
+        time.sleep(0.05)
+        running.terminate()
+        out, err = running.communicate(timeout=30)
+
+    assert (running.returncode, out) == (143, "")
+    assert err.splitlines()[-1] == "Ended; run it again to go on."
+    assert not (checkout / ".venv" / "vigil.stamp").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((checkout / "pid").read_text()), 0)
+
+
+def test_further_words_are_run_in_the_checkout_by_its_python_as_the_same_process(
+    checkout: Path, tmp_path: Path
+) -> None:
+    program = "import os, sys; print(os.getpid(), os.getcwd(), sys.prefix, *sys.argv[1:])"
+    with start(checkout, "demo", "-c", program, "--once", "a b", cwd=tmp_path) as running:
+        out, err = running.communicate(timeout=60)
+
+    assert (running.returncode, out, err) == (0, f"{running.pid} {checkout} {checkout}/.venv --once a b\n", "")
 
 
 def test_nobody_begins_before_the_pip_of_a_killed_call_has_ended(checkout: Path) -> None:
@@ -289,7 +322,7 @@ def test_a_python_without_venv_is_told_what_to_install(tmp_path: Path, monkeypat
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [bootstrap.main(words) for words in ([], ["prod"], ["demo", "dev"])] == [2, 2, 2]
+    assert [bootstrap.main(words) for words in ([], ["prod"], ["prod", "demo"])] == [2, 2, 2]
     assert capsys.readouterr().out == ""
 
 

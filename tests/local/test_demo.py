@@ -46,7 +46,11 @@ SUMMARY = {
     "duplicate_events": 0,
     "violations": 0,
 }
-PAGES = "The pages are at "
+UP = "Everything is up."
+LOST = (
+    "The database ended while the demo was at work; see {folder}/demo-postgres/log. Call script/demo again: it goes on "
+    "from where it stands."
+)
 ENDED = "Ended. What was done is kept; the next call goes on from here."
 
 
@@ -181,7 +185,9 @@ def database() -> Iterator[str]:
 # --- What it shows ----------------------------------------------------------------------------------------------------
 def test_one_call_runs_both_syncs_and_its_numbers_close(seen: Seen) -> None:
     assert list(seen.result) == ["url", "syncs", "destination"]
-    assert re.fullmatch(r"http://127\.0\.0\.1:80\d\d/", seen.result["url"])
+    # With --once the pages are gone when this is read, so that no address is told.
+    assert seen.result["url"] is None
+    assert "http://" not in seen.said
     assert seen.result["destination"] == SUMMARY
     contacts, orders = seen.result["syncs"]
     assert [list(shown) for shown in (contacts, orders)] == [SHOWN, SHOWN]
@@ -311,17 +317,58 @@ def test_killed_workers_change_nothing_of_what_arrives(seen: Seen, home: Home, d
     assert (home.processes(), (home.folder / "demo-postgres").exists()) == ([], False)
 
 
+def test_no_key_is_among_the_arguments_of_anything_and_what_is_kept_is_its_owner_s(home: Home) -> None:
+    with home.start() as running:
+        home.wait_for("Press Ctrl-C")
+        keys = json.loads((home.folder / "demo-keys").read_text())
+        keys["control"] = "".join(re.findall(r"SANDBOX_CONTROL_KEY=([^\0]+)", environment_of(home, "sandbox.brevo")))
+        commands = "".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in home.processes())
+        assert "connectors.sandbox.shopify" in commands and "connectors.sandbox.brevo" in commands
+        assert [name for name, key in keys.items() if not key or key in commands] == []
+        made = [path for path in home.folder.rglob("*") if path.is_file() and "demo-postgres" not in path.parts]
+        assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in made if path != home.said} == dict.fromkeys(
+            (
+                "brevo.log", "shopify.log", "workers.log", "web.log", "demo.lock", "watchdog.lock", "demo-keys",
+                "demo-login", "brevo-demo.sqlite", "brevo-demo.sqlite-wal", "brevo-demo.sqlite-shm",
+            ),
+            0o600,
+        )  # fmt: skip
+        said = home.said.read_text()
+        url = re.search(r"at (http://\S+)", said)
+        assert url is not None and answers(url[1])
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 130
+        assert running.stdout is not None and url[1] in running.stdout.read()
+
+
+def environment_of(home: Home, word: str) -> str:
+    (pid,) = home.processes(word)
+    return Path(f"/proc/{pid}/environ").read_text()
+
+
+def test_a_database_that_is_killed_while_the_stage_is_set_is_told_and_leaves_nothing(home: Home) -> None:
+    with home.start() as running:
+        until(lambda: (home.folder / "brevo-demo.sqlite").exists())
+        pid = postgres.find(home.folder / "demo-postgres").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert running.wait(60) == 1
+        assert running.stdout is not None and running.stdout.read() == ""
+    assert home.said.read_text().splitlines() == [LOST.format(folder=home.folder)]
+    assert home.processes() == []
+    assert home.shown()["destination"] == SUMMARY
+
+
 def slow_down(home: Home) -> None:
     """Brevo takes its time for each contact, so that a kill meets a page half-way."""
-    home.wait_for(PAGES)
+    home.wait_for(UP)
     brevo = control_of(home)
     brevo("faults", {"path": "/v3/contacts", "method": "POST", "kind": "slow", "seconds": 0.15, "times": 150})
 
 
 def control_of(home: Home) -> Callable[..., Any]:
     (pid,) = home.processes("sandbox.brevo")
-    command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    key = re.search(r"--control-key=(\S+)", command)
+    key = re.search(r"\0SANDBOX_CONTROL_KEY=([^\0]+)", Path(f"/proc/{pid}/environ").read_text())
     sockets = {link for link in links(pid) if link.startswith("socket:")}
     assert key is not None
     return Served(f"http://127.0.0.1:{port_of(sockets)}", key[1], None).control  # type: ignore[arg-type]
@@ -384,6 +431,25 @@ def test_an_unusable_shop_is_told_in_the_sandbox_s_own_words_before_anything_is_
     assert half == "customers.jsonl line 1 is not whole JSON: the file may be cut off, write it again.\n"
     assert nameless.startswith("customers.jsonl line 1 ") and nameless.endswith(": correct that line.\n")
     assert not (home.folder / "demo-postgres").exists()
+
+
+def test_a_shop_folder_that_cannot_even_be_looked_at_is_told(home: Home) -> None:
+    (home.folder / "loop").symlink_to(home.folder / "loop")
+    ask = "name one that holds customers.jsonl and orders.jsonl (each may end in .gz).\n"
+    assert refused(home, "--shop", str(home.folder / "loop")) in {
+        f"The folder that --shop names cannot be opened (Too many levels of symbolic links): {ask}",
+        f"The folder that --shop names cannot be opened (its links lead in a circle): {ask}",
+    }
+    for name in ("n" * 5000, f"{'n' * 300}/{'n' * 300}"):
+        said = refused(home, "--shop", str(home.folder / name))
+        assert said == f"The folder that --shop names cannot be opened (File name too long): {ask}"
+    assert not (home.folder / "demo-postgres").exists()
+
+
+@pytest.mark.parametrize("port", ["abc", "", "-1", "65536", "8_0", "9" * 5000, "\u0663"])
+def test_a_port_that_is_none_is_told(home: Home, port: str) -> None:
+    said = refused(home, f"--port={port}")
+    assert said == "--port is no port: name a whole number from 0 to 65535, or leave it out.\n"
 
 
 def test_a_database_that_is_none_is_told(home: Home) -> None:

@@ -11,6 +11,8 @@ from local import stage
 from local.stage import Care
 from syncs import services
 from syncs.domain.lifecycle import RunState
+from syncs.models import Lease
+from syncs.services import outside
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +48,23 @@ def due(seconds: float) -> None:
     factories.open_run(factories.published(), due_after=NOW() - ago(seconds))
 
 
+# --- Whose lease it is ------------------------------------------------------------------------------------------------
+def test_a_lease_of_a_worker_of_this_machine_is_ours_and_one_of_another_is_not() -> None:
+    here, elsewhere = (factories.open_run(factories.published(), RunState.RUNNING, created=NOW()) for _ in range(2))
+    Lease.objects.filter(run=here).update(holder=outside.holder_of(1))
+    found = [stage.held(run) for run in (here, elsewhere)]
+    assert [held and held.ours for held in found] == [True, False]
+    assert [held and held.until for held in found] == [run.sync.lease.expires_at for run in (here, elsewhere)]
+
+
+def test_a_lease_that_ran_out_holds_nothing_and_a_run_that_only_waits_has_none() -> None:
+    over = factories.open_run(factories.published(), RunState.RUNNING, created=NOW() - ago(1000))
+    waiting = factories.open_run(factories.published())
+    factories.lease(waiting, renewed=NOW())
+    assert [stage.held(over), stage.held(waiting)] == [None, None]
+
+
+# --- The queue --------------------------------------------------------------------------------------------------------
 def test_a_quiet_queue_is_left_alone(ticks: list[str]) -> None:
     assert (Care().look(LONG), ticks) == (False, [])
 

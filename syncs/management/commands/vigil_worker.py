@@ -17,17 +17,22 @@ import time
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
 from django.utils import timezone
 from django_q.cluster import Cluster
 from django_q.models import Schedule
 from django_q.signals import post_spawn
+
+from syncs import services
+from syncs.models.beats import BeatKind
 
 log = logging.getLogger(__name__)
 
 TICK = "syncs.tasks.tick"
 TICK_NAME = "tick each minute"
 TICK_MINUTES = 1
+BEAT_SECONDS = 20.0
+"""Between two signs of life of a worker process."""
 REMIND_SECONDS = 0.2
 """Between two SIGTERMs to a worker that is to stop: one that comes between two tasks is spent on nothing."""
 PR_SET_PDEATHSIG = 1
@@ -59,6 +64,23 @@ def ensure_tick() -> None:
         Schedule.objects.filter(func=TICK).exclude(pk=kept.pk).delete()
 
 
+def beat_for_ever() -> None:
+    """Tell the database every few seconds that this process lives; on a connection of this thread's own."""
+    while True:
+        beat_once()
+        time.sleep(BEAT_SECONDS)
+
+
+def beat_once() -> None:
+    """One sign of life. A database that does not answer is no reason to stop: the next one is tried."""
+    try:
+        services.beat(BeatKind.WORKER)
+    except Error as error:
+        log.warning("A sign of life could not be written (%s).", type(error).__name__)
+    finally:
+        connection.close()
+
+
 class Lifeline:
     """A pipe whose one writing end the main process holds."""
 
@@ -74,8 +96,9 @@ class Lifeline:
             os.close(self._write)
 
     def watch(self, **_: Any) -> None:
-        """In a new worker: end its slice when the cluster stops."""
+        """In a new worker: end its slice when the cluster stops, and show meanwhile that it lives."""
         threading.Thread(target=self._remind, name="lifeline", daemon=True).start()
+        threading.Thread(target=beat_for_ever, name="beat", daemon=True).start()
 
     def _remind(self) -> None:
         os.read(self._read, 1)

@@ -3,12 +3,14 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -54,19 +56,72 @@ def test_a_port_in_use_is_told_in_one_sentence() -> None:
     assert str(refused.value) == f"Port {port} on 127.0.0.1 cannot be used: choose another, or 0 for a free one."
 
 
-def test_what_cannot_be_loaded_is_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_keys_are_not_among_the_arguments_where_everybody_can_read_them(tmp_path: Path) -> None:
+    keys = {"shopify": {"token": "shpat_s3cret"}, "brevo": {"api_key": "xkeysib-s3cret"}}
+    for kind, key in keys.items():
+        with sandbox.serving(kind, control_key="s3cret-too", **key) as served:  # type: ignore[arg-type]
+            command = Path(f"/proc/{served.process.pid}/cmdline").read_text()
+            assert f"connectors.sandbox.{kind}" in command
+            assert "s3cret" not in command
+            assert served.control("summary")["requests"] == 0
+
+
+@pytest.mark.parametrize(("kind", "name"), [("shopify", "SANDBOX_TOKEN"), ("brevo", "SANDBOX_API_KEY")])
+def test_a_missing_key_is_told_in_one_sentence(kind: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(name, raising=False)
+    with pytest.raises(sandbox.NotStarted) as refused:
+        sandbox.start(kind)
+    assert str(refused.value) == f"{name} is not set: set it to the key that the sandbox is to accept."
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in sorted(folder.iterdir())}
+
+
+def test_the_state_and_all_beside_it_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Also a state that was made more openly."""
+    state = tmp_path / "state.sqlite"
+    with sandbox.serving("brevo", api_key=API_KEY, state=state) as served:
+        served.control("contacts", {"email": "ida@example.com"})
+        assert modes(tmp_path) == dict.fromkeys(("state.sqlite", "state.sqlite-shm", "state.sqlite-wal"), 0o600)
+        served.kill()
+    for path in tmp_path.iterdir():
+        path.chmod(0o644)
+    with sandbox.serving("brevo", api_key=API_KEY, state=state) as served:
+        assert served.control("summary")["contacts"] == 1
+        assert set(modes(tmp_path).values()) == {0o600}
+
+
+def test_a_program_that_is_started_by_hand_makes_private_files_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "connectors.sandbox.brevo", f"--state={tmp_path / 'state.sqlite'}"]
+    environment = {**os.environ, "SANDBOX_API_KEY": "k"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, umask=0, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stdout.readline()
+        status = Path(f"/proc/{running.pid}/status").read_text()
+        running.terminate()
+    assert "Umask:\t0077" in status
+
+
+def test_what_cannot_be_loaded_is_told_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDBOX_TOKEN", "t")
+    monkeypatch.setenv("SANDBOX_API_KEY", "k")
     (tmp_path / "state.sqlite").write_bytes(b"this is no database, and long enough to be looked at " * 20)
     codes = [
-        shopify.main(["--token", "t", "--shop", str(tmp_path / "none")]),
-        shopify.main(["--token", "t", "--timezone", "Mars/North"]),
-        brevo.main(["--api-key", "k", "--state", str(tmp_path / "state.sqlite")]),
-        brevo.main(["--api-key", "k", "--state", str(tmp_path / "none" / "state.sqlite")]),
+        shopify.main(["--shop", str(tmp_path / "none")]),
+        shopify.main(["--shop", str(tmp_path / ("n" * 5000))]),
+        shopify.main(["--timezone", "Mars/North"]),
+        brevo.main(["--state", str(tmp_path / "state.sqlite")]),
+        brevo.main(["--state", str(tmp_path / "none" / "state.sqlite")]),
     ]
     said = capsys.readouterr()
-    assert (codes, said.out) == ([2, 2, 2, 2], "")
+    assert (codes, said.out) == ([2] * 5, "")
     assert said.err.splitlines() == [
         f"The shop folder {tmp_path}/none does not exist: name a folder that holds customers.jsonl and orders.jsonl "
         "(each may end in .gz).",
+        "The shop folder cannot be opened (File name too long): name a folder that holds customers.jsonl and "
+        "orders.jsonl (each may end in .gz).",
         "Mars/North is no time zone: name one like Europe/London.",
         f"{tmp_path}/state.sqlite cannot be used as the state: name a file that is new or a sandbox's own.",
         f"{tmp_path}/none/state.sqlite cannot be used as the state: name a file that is new or a sandbox's own.",
@@ -130,6 +185,6 @@ def test_a_kill_loses_nothing_that_was_answered_and_a_second_start_goes_on(tmp_p
 def test_a_server_whose_parent_died_while_it_started_stops_at_once() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    options = ["--api-key", "k", f"--die-with-parent={gone.pid}"]
-    command = [sys.executable, "-m", "connectors.sandbox.brevo", *options]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=10).returncode == 0
+    command = [sys.executable, "-m", "connectors.sandbox.brevo", f"--die-with-parent={gone.pid}"]
+    environment = {**os.environ, "SANDBOX_API_KEY": "k"}
+    assert subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=10).returncode == 0

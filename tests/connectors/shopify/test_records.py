@@ -187,6 +187,15 @@ def test_an_order_becomes_a_record_with_its_customer() -> None:
     )
 
 
+def test_a_name_longer_than_anybody_shows_is_cut_and_the_order_stays_the_same() -> None:
+    """An event of more than 50 KB would be refused; what tells orders apart is the id."""
+    long = "#" + "9" * 1_000_000
+    found = records.record(protocol.Stream.ORDERS, order(name=long), 0)
+    usual = records.record(protocol.Stream.ORDERS, order(), 0)
+    assert found.order is not None and found.order.name == long[: records.NAME_LIMIT]
+    assert (found.id, len(found.order.name)) == (usual.id, 255)
+
+
 def test_an_order_without_a_customer_names_nobody() -> None:
     """Case CONS-02."""
     assert read(order(customer=None), Stream.ORDERS).subject is None
