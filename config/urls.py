@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import include, path
+from django.views.i18n import set_language
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -34,5 +35,6 @@ urlpatterns = [
     path("account/second-factors/<int:user_id>/reset/", account.second_factor_reset, name="second-factor-reset"),
     path("w/<slug:slug>/view-as/", viewing.view_as, name="view-as"),
     path("viewing/stop/", viewing.stop, name="stop-viewing"),
+    path("language/", set_language, name="set_language"),
     path("", include("syncs.urls")),
 ]

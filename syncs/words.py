@@ -309,6 +309,7 @@ ACTIONS: Final[Words] = {
     "cursor.reset": _lazy("moved a cursor back"),
     "deliveries.retried": _lazy("asked to try records again"),
     "delivery.set_aside": _lazy("set a record aside"),
+    "lease.taken_over": _lazy("freed the sync from a worker that was gone"),
 }
 """What was done to a sync. Deeds about connections, members and workspaces stand below."""
 
@@ -319,11 +320,13 @@ OTHER_ACTIONS: Final[Words] = {
     "connection.changed": _lazy("changed a connection"),
     "connection.rotated": _lazy("rotated a credential"),
     "connection.tested": _lazy("tested a connection"),
-    "lease.taken_over": _lazy("freed a sync from a worker that was gone"),
     "workspaces.paused": _lazy("paused the syncs of several workspaces"),
     "workspaces.resumed": _lazy("published syncs again that were paused together"),
     "member.added": _lazy("added a member"),
-    "personal.revealed": _lazy("looked at personal data"),
+    "second_factor.set_up": _lazy("set up a second factor"),
+    "second_factor.codes_renewed": _lazy("made new recovery codes"),
+    "second_factor.removed": _lazy("removed a second factor"),
+    "second_factor.reset": _lazy("reset somebody's second factor"),
 }
 """What was done in a workspace besides. A deed that is not here is shown by its code."""
 

@@ -34,7 +34,7 @@ TO_PROVE: Final = frozenset(
     {"second-factor", "second-factor-begin", "second-factor-confirm", "second-step", "login", "logout"}
 )
 """Pages for staff who have not proved their second factor."""
-WHILE_VIEWING: Final = frozenset({"view-as", "stop-viewing", "login", "logout"})
+WHILE_VIEWING: Final = frozenset({"view-as", "stop-viewing", "login", "logout", "set_language"})
 """What may be pressed by somebody who views as merchant."""
 
 

@@ -88,7 +88,7 @@ def test_every_headline_has_a_colour_and_a_shape() -> None:
 def test_every_deed_that_services_write_down_about_a_sync_has_words() -> None:
     services = Path(__file__).resolve().parents[2] / "syncs" / "services"
     text = "".join(path.read_text(encoding="utf-8") for path in services.glob("*.py"))
-    deeds = set(re.findall(r'"((?:sync|run|backfill|schedule|cursor|delivery|deliveries)\.[a-z_]+)"', text))
+    deeds = set(re.findall(r'"((?:sync|run|backfill|schedule|cursor|delivery|deliveries|lease)\.[a-z_]+)"', text))
     assert deeds == set(words.ACTIONS)
 
 

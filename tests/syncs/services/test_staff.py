@@ -15,7 +15,7 @@ from syncs.errors import Collided, NotFound, PermissionMissing
 from syncs.models import AuditEntry, Beat, Lease, Preview, Sync, Version
 from syncs.models.beats import BeatKind
 from syncs.models.workspaces import Role
-from syncs.services import connections, outside, publishing, staff
+from syncs.services import connections, outside, publishing, runs, staff
 from tests import factories
 from tests.factories import NOW
 
@@ -282,3 +282,19 @@ def test_signs_of_processes_that_ended_long_ago_are_forgotten() -> None:
     Beat.objects.create(kind="worker", holder="new", at=NOW - timedelta(hours=23))
     services.beats_forget()
     assert [one.holder for one in Beat.objects.all()] == ["new"]
+
+
+def test_a_tick_shows_that_it_came_to_its_end_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def planned() -> list[int]:
+        return []
+
+    async def broken() -> list[int]:
+        raise OSError
+
+    monkeypatch.setattr(runs, "_tick", broken)
+    with pytest.raises(OSError):
+        services.tick()
+    assert not Beat.objects.exists()
+    monkeypatch.setattr(runs, "_tick", planned)
+    services.tick()
+    assert Beat.objects.values_list("kind", flat=True).get() == "tick"
