@@ -183,7 +183,7 @@ class SyncAdmin(Shown):
 
         def cancel(reason: str) -> str:
             if run is not None:
-                services.run_cancel(kinds.actor_of(request), run)
+                services.run_cancel(kinds.actor_of(request), run, reason=reason)
             return _now("The run was asked to stop: it ends before its next write.")
 
         number = run.pk if run is not None else 0
@@ -191,7 +191,6 @@ class SyncAdmin(Shown):
             title=_now("Cancel run %(number)d of %(sync)s") % {"number": number, "sync": row},
             sentences=(_now("What was sent stays sent, and is known by its keys. The next run goes on from there."),),
             button=_now("Cancel the run"),
-            reason=False,
             dangerous=True,
             possible=run is not None,
         )

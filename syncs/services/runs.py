@@ -106,8 +106,8 @@ def _new_run(
 
 
 @transaction.atomic
-def run_cancel(actor: Actor, run: Run) -> None:
-    """Ask a run to stop. One that waits ends now; a running one before its next write."""
+def run_cancel(actor: Actor, run: Run, *, reason: str = "") -> None:
+    """Ask a run to stop. One that waits ends now; a running one before its next write. Pages demand the reason."""
     actor.require(run.sync.workspace, Role.OPERATOR)
     sync = Sync.objects.select_for_update(no_key=True).get(pk=run.sync_id)
     open_run = Run.objects.filter(pk=run.pk).exclude(state=RunState.FINISHED)
@@ -118,7 +118,7 @@ def run_cancel(actor: Actor, run: Run) -> None:
         run_id=run.pk,
         sentence=f"Cancelled by {actor.label}. The cursor stands after the last whole page.",
     )
-    audit(actor, "run.cancelled", run.sync, workspace=run.sync.workspace, after={"run": run.pk})
+    audit(actor, "run.cancelled", run.sync, workspace=run.sync.workspace, after={"run": run.pk}, reason=reason)
 
 
 def end_waiting(sync: Sync, outcome: Outcome, sentence: str, *, run_id: int | None = None) -> None:

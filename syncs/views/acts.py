@@ -86,7 +86,11 @@ def cancel(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
     shell.require(place, Role.OPERATOR)
     if found.state == RunState.FINISHED:
         messages.success(request, _("This run has ended already: there was nothing to stop."))
-    else:
-        services.run_cancel(shell.actor(request), found)
-        messages.success(request, _("The run was asked to stop. It stops before its next write."))
+        return redirect("run", slug, found.pk)
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, " ".join(str(error) for error in form.errors["reason"]))
+        return redirect("run", slug, found.pk)
+    services.run_cancel(shell.actor(request), found, reason=form.cleaned_data["reason"])
+    messages.success(request, _("The run was asked to stop. It stops before its next write."))
     return redirect("run", slug, found.pk)

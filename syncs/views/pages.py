@@ -109,6 +109,7 @@ def run(request: HttpRequest, slug: str, run_id: int) -> HttpResponse:
         sync=found.sync,
         page=page,
         reason=ReasonForm(),
+        stop=ReasonForm(auto_id="stop_%s"),
         poll=POLL_SECONDS if page.is_open else 0,
         can_run=place.may_operate and not page.is_open and found.sync.state == SyncState.PUBLISHED,
     )

@@ -14,7 +14,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
 from syncs import services, words
-from syncs.errors import DraftChanged, NotFound, PermissionMissing, PublicationInvalid, RuleInvalid, VigilError
+from syncs.errors import (
+    Collided,
+    DraftChanged,
+    NotFound,
+    PermissionMissing,
+    PublicationInvalid,
+    RuleInvalid,
+    VigilError,
+)
 from syncs.models.workspaces import Role
 from syncs.queries import Place
 
@@ -23,6 +31,7 @@ View = Callable[..., HttpResponse]
 STATUS: Final[dict[type[VigilError], int]] = {
     PermissionMissing: 403,
     NotFound: 404,
+    Collided: 409,
     DraftChanged: 409,
     PublicationInvalid: 409,
     RuleInvalid: 422,

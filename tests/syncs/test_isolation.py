@@ -240,7 +240,7 @@ MAP: dict[str, Row] = {
     "publish": acts(PUBLISH, _digest),
     "run-again": acts(OPERATE),
     "retry-failed": acts(OPERATE, _reason),
-    "cancel": acts(OPERATE, quiet=True),
+    "cancel": acts(OPERATE, _reason, quiet=True),
     "cursor-plan": acts(said(OPERATE, done=422)),
     "cursor-reset": acts(PUBLISH, _cursor),
     "take-over": acts(OPERATE, _reason),

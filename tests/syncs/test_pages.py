@@ -652,7 +652,7 @@ def test_an_open_run_shows_where_its_cursor_stands_and_can_be_stopped(place: Wor
     Cursor.objects.create(sync=sync, lane="scheduled", until=NOW, rows=1280, pages=5, moved_at=NOW)
     client = browser(place, Role.OPERATOR, "otto")
     assert "Cursor stands behind page 5" in text_of(client.get(at(run)))
-    text = text_of(client.post(f"{at(run)}cancel/", follow=True))
+    text = text_of(client.post(f"{at(run)}cancel/", {"reason": "enough"}, follow=True))
     assert "The run was asked to stop." in text
     assert "otto asked it to stop: it stops before its next write." in text
     run.refresh_from_db()
