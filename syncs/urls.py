@@ -3,6 +3,8 @@
 from django.urls import path
 
 from syncs import views
+from syncs.views import versions
+from syncs.views.schedule import schedule
 from syncs.views.trace import trace_page
 
 urlpatterns = [
@@ -35,4 +37,34 @@ urlpatterns = [
     path("w/<slug:slug>/runs/<int:run_id>/again/", views.run_again, name="run-again"),
     path("w/<slug:slug>/runs/<int:run_id>/retry/", views.retry_failed, name="retry-failed"),
     path("w/<slug:slug>/runs/<int:run_id>/cancel/", views.cancel, name="cancel"),
+    path("w/<slug:slug>/syncs/new/", views.sync_new, name="sync-new"),
+    path("w/<slug:slug>/connections/", views.connections_page, name="connections"),
+    path("w/<slug:slug>/connections/new/", views.connection_new, name="connection-new"),
+    path("w/<slug:slug>/connections/<int:connection_id>/", views.connection, name="connection"),
+    path("w/<slug:slug>/connections/<int:connection_id>/test/", views.connection_test, name="connection-test"),
+    path("w/<slug:slug>/connections/<int:connection_id>/next/", views.connection_next, name="connection-next"),
+    path(
+        "w/<slug:slug>/connections/<int:connection_id>/next/test/",
+        views.connection_next_test,
+        name="connection-next-test",
+    ),
+    path(
+        "w/<slug:slug>/connections/<int:connection_id>/next/switch/", views.connection_switch, name="connection-switch"
+    ),
+    path(
+        "w/<slug:slug>/connections/<int:connection_id>/next/drop/",
+        views.connection_next_drop,
+        name="connection-next-drop",
+    ),
+    path(
+        "w/<slug:slug>/connections/<int:connection_id>/disconnect/",
+        views.connection_disconnect,
+        name="connection-disconnect",
+    ),
+    path("w/<slug:slug>/syncs/<int:sync_id>/schedule/", schedule, name="schedule"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/versions/", versions.versions_page, name="versions"),
+    path("w/<slug:slug>/syncs/<int:sync_id>/versions/<int:number>/", versions.version, name="version"),
+    path(
+        "w/<slug:slug>/syncs/<int:sync_id>/versions/<int:number>/draft/", versions.version_draft, name="version-draft"
+    ),
 ]

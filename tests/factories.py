@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -98,6 +98,25 @@ def connection(
     made.seal(secrets or {"token" if kind == "shopify" else "api_key": "not-a-real-credential"})
     made.save()
     return made
+
+
+def next_credential(
+    of: Connection, *, account: str = SOURCE_ACCOUNT, scopes: Sequence[str] = ("read_customers",)
+) -> Connection:
+    """Fill the slot of the credential to come, and prove it at `NOW`."""
+    of.seal_next({"token" if of.kind == "shopify" else "api_key": "the-next-credential"})
+    of.next_at = NOW
+    of.next_test = {
+        "at": NOW.isoformat(),
+        "ok": True,
+        "checks": [],
+        "wanted": [],
+        "given": sorted(scopes),
+        "account": account,
+        "label": "ACME Shop",
+    }
+    of.save()
+    return of
 
 
 def sync(of: Workspace | None = None, *, rule: Mapping[str, Any] = CUSTOMERS, name: str = "", **more: Any) -> Sync:

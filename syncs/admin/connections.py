@@ -22,7 +22,7 @@ from syncs.admin.columns import moment, plain
 from syncs.admin.kinds import Question, Shown
 from syncs.models import Connection
 
-SECRET: Final = ("sealed", "key_id", "fingerprint", "proved_fingerprint")
+SECRET: Final = ("sealed", "key_id", "fingerprint", "proved_fingerprint", "next_sealed", "next_key_id")
 
 
 @admin.register(Connection)
@@ -52,7 +52,7 @@ class ConnectionAdmin(Shown):
     @admin.display(description=_("Credentials"))
     def slots(self, row: Connection) -> str | SafeString:
         """Whether each slot is filled, and whether the vendor was asked about what is in it; nothing more."""
-        lines = [(_now("Current"), _current(row)), (_now("Next"), _now("Empty. Rotating fills it."))]
+        lines = [(_now("Current"), _current(row)), (_now("Next"), _next(row))]
         return format_html_join("", '<p class="v-slot"><b>{}</b> {}</p>', lines)
 
     @action(description=_("Test"), url_path="test", icon="network_check", permissions=["operate"])
@@ -83,6 +83,15 @@ def _current(row: Connection) -> str:
         return _now("Filled, and not proved since it was entered. Test it.")
     at = words.dated(row.proved_at, columns.zone_of(row))
     return _now("Filled, and proved at %(at)s.") % {"at": at}
+
+
+def _next(row: Connection) -> str:
+    if not row.next_sealed or row.next_at is None:
+        return _now("Empty. Rotating fills it.")
+    at = words.dated(row.next_at, columns.zone_of(row))
+    if row.next_test and row.next_test.get("ok"):
+        return _now("Filled at %(at)s and tested. Switch to it on the connection's page.") % {"at": at}
+    return _now("Filled at %(at)s, and not tested. Test it on the connection's page.") % {"at": at}
 
 
 def _scopes(checked: services.Checked) -> str:

@@ -30,7 +30,7 @@ from syncs.admin.columns import moment, plain, word, yes_or_no
 from syncs.admin.kinds import OfSync, Question, Shown, Uncounted, by_word
 from syncs.domain.lifecycle import RunState, SyncState
 from syncs.models import Lease, Preview, Run, Sync, Version
-from syncs.queries import standing, watch
+from syncs.queries import previews, standing, watch
 from syncs.queries.sync import facts_of, latest
 from syncs.words import Health
 
@@ -374,7 +374,10 @@ class PreviewAdmin(Uncounted):
         row = self.row_for(request, object_id)
 
         def publish(reason: str) -> str:
-            version = services.sync_publish(kinds.actor_of(request), row.sync, digest=row.digest, reason=reason)
+            # The question before lists where it reaches further: pressing its button confirms that.
+            version = services.sync_publish(
+                kinds.actor_of(request), row.sync, digest=row.digest, reason=reason, widening_confirmed=True
+            )
             said = _now("Version %(number)d is published (%(digest)s). Runs follow the schedule from now on.")
             return said % {"number": version.number, "digest": version.digest[:12]}
 
@@ -383,6 +386,7 @@ class PreviewAdmin(Uncounted):
             sentences=(
                 _now("Exactly what was previewed is published: digest %(digest)s.") % {"digest": row.digest[:12]},
                 self.summary(row),
+                *previews.widens(row),
             ),
             button=_now("Publish exactly this (%(digest)s)") % {"digest": row.digest[:12]},
             possible=row.publishable,

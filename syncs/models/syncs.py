@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
 
+from syncs.domain import credential
 from syncs.domain.lifecycle import OccurrenceState, SyncState
 from syncs.models import fields
 from syncs.models.workspaces import Connection, Workspace
@@ -145,3 +147,36 @@ class Occurrence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.planned_for:%Y-%m-%d %H:%M} {self.state}"
+
+
+# --- The syncs of a connection ----------------------------------------------------------------------------------------
+def syncs_of(connection: Connection) -> models.QuerySet[Sync]:
+    """The syncs that read from a connection or write to it, by name."""
+    either = models.Q(source=connection) | models.Q(destination=connection)
+    return Sync.objects.filter(either).order_by("name", "pk")
+
+
+def published_for(connection: Connection) -> list[tuple[Sync, Mapping[str, Any]]]:
+    """The published syncs of a connection, each with what its publication binds of it: account and scopes (6.2)."""
+    rows = syncs_of(connection).filter(published__isnull=False).select_related("workspace", "published")
+    sides = ((sync, sync.published, sync.source_id == connection.pk) for sync in rows)
+    return [(sync, version.facts["source" if reads else "destination"]) for sync, version, reads in sides if version]
+
+
+def standing_still(connection: Connection) -> tuple[Sync, ...]:
+    """The syncs that would stand still if the credential to come took over: published for what it is not (6.3)."""
+    tested = connection.next_test or {}
+    if not tested.get("account"):
+        return ()
+    account, given = tested["account"], tested["given"]
+    return tuple(
+        sync
+        for sync, known in published_for(connection)
+        if sync.state == SyncState.PUBLISHED and not credential.difference(account, given, known).is_none
+    )
+
+
+def stopped_without(connection: Connection) -> tuple[Sync, ...]:
+    """The syncs that would be paused if a connection were disconnected."""
+    working = [SyncState.PUBLISHED.value, SyncState.EDITED.value]
+    return tuple(syncs_of(connection).filter(state__in=working).select_related("workspace"))

@@ -82,6 +82,10 @@ class Membership(models.Model):
         return RANK[self.role] >= RANK[role.value]
 
 
+NEXT = ":next"
+"""The slot of the credential to come, as its seal is bound to it."""
+
+
 class Connection(models.Model):
     """An account at another system, with its credential sealed (PRODUCT 10.2).
 
@@ -101,6 +105,17 @@ class Connection(models.Model):
     scopes = models.JSONField(default=list, help_text="What the credential may do, as the vendor said.")
     proved_at = models.DateTimeField(null=True, help_text="When account and scopes were last proved.")
     proved_fingerprint = models.CharField(max_length=64, default="", editable=False)
+    entered_at = models.DateTimeField(null=True, editable=False, help_text="When the credential was entered.")
+    last_test = models.JSONField(
+        null=True, editable=False, help_text="The last test: at, ok, scopes wanted and given, checks."
+    )
+    next_sealed = models.BinaryField(default=b"", editable=False, help_text="The sealed credential to come.")
+    next_key_id = models.CharField(max_length=40, default="", editable=False, help_text="Which key keeps that one.")
+    next_at = models.DateTimeField(null=True, editable=False, help_text="When the credential to come was entered.")
+    next_test = models.JSONField(
+        null=True, editable=False, help_text="Its last test, with the account that was proved."
+    )
+    disconnected_at = models.DateTimeField(null=True, editable=False, help_text="Since when it holds no credential.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -111,17 +126,49 @@ class Connection(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.kind})"
 
-    def _binding(self) -> str:
-        return f"connection:{self.pk}:workspace:{self.workspace_id}"
+    def _binding(self, slot: str = "") -> str:
+        return f"connection:{self.pk}:workspace:{self.workspace_id}{slot}"
 
     def seal(self, secrets: Mapping[str, str]) -> None:
         """Seal ``secrets`` into this saved row's fields. The caller saves."""
+        self.key_id, self.sealed, self.fingerprint = self._sealed(secrets, self._binding())
+
+    def seal_next(self, secrets: Mapping[str, str]) -> None:
+        """The same into the slot of the credential to come. A seal of one slot does not open in the other."""
+        self.next_key_id, self.next_sealed, _fingerprint = self._sealed(secrets, self._binding(NEXT))
+        self.next_test = None
+
+    def _sealed(self, secrets: Mapping[str, str], binding: str) -> tuple[str, bytes, str]:
         if self.pk is None:
             raise ValueError("A connection is saved before its credential is sealed: the seal is bound to the row.")
-        self.key_id, self.sealed = sealing.seal(_ring(), secrets, self._binding())
+        key_id, sealed = sealing.seal(_ring(), secrets, binding)
         text = "\x00".join(f"{k}={v}" for k, v in sorted(secrets.items()))
-        self.fingerprint = hashlib.blake2b(text.encode(), key=bytes.fromhex(settings.VIGIL_EFFECT_KEY)).hexdigest()[:64]
+        keyed = hashlib.blake2b(text.encode(), key=bytes.fromhex(settings.VIGIL_EFFECT_KEY))
+        return key_id, sealed, keyed.hexdigest()[:64]
 
     def secrets(self) -> dict[str, str]:
         """The credential in the open. Raises SealBroken."""
+        if not self.sealed:
+            raise sealing.SealBroken("This connection holds no credential: enter one, test it and switch to it.")
         return sealing.unseal(_ring(), self.key_id, bytes(self.sealed), self._binding())
+
+    def next_secrets(self) -> dict[str, str]:
+        """The credential to come in the open. Raises SealBroken."""
+        if not self.next_sealed:
+            raise sealing.SealBroken("This connection holds no next credential: enter one first.")
+        return sealing.unseal(_ring(), self.next_key_id, bytes(self.next_sealed), self._binding(NEXT))
+
+    def drop_next(self) -> None:
+        """Empty the slot of the credential to come. The caller saves."""
+        self.next_sealed, self.next_key_id, self.next_at, self.next_test = b"", "", None, None
+
+    def wipe(self) -> None:
+        """Hold no secret any more, and no proof of one. The caller saves."""
+        self.drop_next()
+        self.sealed, self.key_id, self.fingerprint, self.entered_at = b"", "", "", None
+        self.proved_at, self.proved_fingerprint = None, ""
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the vendor was asked about the very credential that is stored."""
+        return self.proved_at is not None and bool(self.sealed) and self.proved_fingerprint == self.fingerprint

@@ -22,11 +22,22 @@ from syncs.services.accounts import (
 from syncs.services.actors import Actor, person, vigil
 from syncs.services.backfill import BackfillPlan, RangeRefused, backfill_plan, backfill_start
 from syncs.services.beats import beat, beats_forget
-from syncs.services.connections import connection_create, connection_test, connection_update
+from syncs.services.connections import (
+    connection_create,
+    connection_disconnect,
+    connection_kinds,
+    connection_next_drop,
+    connection_next_set,
+    connection_next_test,
+    connection_switch,
+    connection_test,
+    connection_update,
+)
 from syncs.services.foreground import Seen, run_drive
 from syncs.services.pruning import ledger_age, ledger_prune, ledger_prune_plan
 from syncs.services.publishing import (
     PAUSED_BY_PERSON,
+    UNCONFIRMED,
     schedule_set,
     sync_create,
     sync_pause,
@@ -60,12 +71,14 @@ from syncs.services.staff import (
     workspaces_pause_plan,
     workspaces_resume,
 )
+from syncs.services.suggesting import destination_attributes
 from syncs.services.throttling import free_at, log_in_allowed, log_in_failed
 from syncs.services.viewing import view_as_allowed, view_as_start
 from syncs.services.workspaces import member_add, workspace_create
 
 __all__ = [
     "PAUSED_BY_PERSON",
+    "UNCONFIRMED",
     "Actor",
     "BackfillPlan",
     "Begun",
@@ -86,12 +99,19 @@ __all__ = [
     "beats_forget",
     "connection_check",
     "connection_create",
+    "connection_disconnect",
+    "connection_kinds",
+    "connection_next_drop",
+    "connection_next_set",
+    "connection_next_test",
+    "connection_switch",
     "connection_test",
     "connection_update",
     "cursor_plan",
     "cursor_reset",
     "deliveries_retry",
     "delivery_set_aside",
+    "destination_attributes",
     "free_at",
     "latest_pauses",
     "lease_may_be_taken",

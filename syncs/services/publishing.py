@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
-from connectors.errors import ConnectorError
+from connectors import registry
+from connectors.errors import ConnectorError, Refused
+from connectors.protocol import EffectKind, Stream
+from syncs import words
 from syncs.domain import rule as rules
 from syncs.domain import schedule as schedules
 from syncs.domain.lifecycle import Lane, Outcome, SyncState
 from syncs.domain.mapping import Mapper
 from syncs.domain.rule import Rule
+from syncs.domain.widening import widenings
 from syncs.engine import preview as previewing
 from syncs.engine import publication
 from syncs.engine.lease import Lease
 from syncs.engine.outside import Connected, Outside
 from syncs.engine.running import Facts, Running
 from syncs.engine.sending import SUPERSEDED
-from syncs.errors import DraftChanged, PublicationInvalid, RuleInvalid
+from syncs.errors import DraftChanged, NameTaken, PublicationInvalid, RuleInvalid
 from syncs.models import Connection, Finding, Preview, Schedule, Sync, Version, Workspace
 from syncs.models.workspaces import Role
 from syncs.services import outside, runs
@@ -49,16 +55,24 @@ def sync_create(
     destination: Connection,
     rule: Mapping[str, Any],
 ) -> Sync:
-    """A new draft. Raises RuleInvalid for a rule that cannot be one."""
+    """A new draft. Raises RuleInvalid for a rule or a pair of ends that cannot be one, and NameTaken."""
     actor.require(workspace, Role.EDITOR)
     if {source.workspace_id, destination.workspace_id} != {workspace.pk}:
-        raise RuleInvalid("Both connections of a sync belong to its workspace.")
+        raise RuleInvalid(_("Both connections of a sync belong to its workspace."))
+    if (_side(source), _side(destination)) != (registry.SOURCE, registry.DESTINATION):
+        raise RuleInvalid(_("A sync reads from a source and writes to a destination: choose one of each."))
     document = rules.document(rules.parse(rule))
+    if workspace.syncs.filter(name=name).exists():
+        raise NameTaken(_("This workspace has a sync %(name)s already: choose another name.") % {"name": name})
     sync = Sync.objects.create(
         workspace=workspace, name=name, source=source, destination=destination, draft=document, draft_by=actor.user
     )
     audit(actor, "sync.created", sync, workspace=workspace, after=document)
     return sync
+
+
+def _side(connection: Connection) -> str:
+    return next((kind.side for kind in registry.kinds() if kind.name == connection.kind), "")
 
 
 @transaction.atomic
@@ -72,11 +86,11 @@ def sync_save_draft(actor: Actor, sync: Sync, *, rule: Mapping[str, Any], revisi
     document = rules.document(rules.parse(rule))
     locked = _locked(sync)
     if locked.draft_revision != revision:
-        by = locked.draft_by.get_username() if locked.draft_by else "somebody else"
-        raise DraftChanged(
-            f"{by} saved this draft at {locked.draft_at:%H:%M} UTC while you were editing. "
+        said = _(
+            "%(who)s saved this draft at %(at)s while you were editing. "
             "Your text is kept here: compare, then save again."
         )
+        raise DraftChanged(said % _saved_by(locked))
     if locked.draft == document:
         return locked
     before = locked.draft
@@ -87,6 +101,16 @@ def sync_save_draft(actor: Actor, sync: Sync, *, rule: Mapping[str, Any], revisi
     locked.save()
     audit(actor, "sync.draft_saved", locked, workspace=locked.workspace, before=before, after=document)
     return locked
+
+
+def _saved_by(sync: Sync) -> dict[str, str]:
+    """Who saved the draft last and when, on the workspace's clock."""
+    who = sync.draft_by.get_username() if sync.draft_by else _("Somebody else")
+    return {"who": who, "at": _at(sync, sync.draft_at)}
+
+
+def _at(sync: Sync, instant: datetime) -> str:
+    return words.instant(instant, words.zone_of(sync.workspace.zone), database_now())
 
 
 def sync_preview(actor: Actor, sync: Sync) -> Preview:
@@ -122,15 +146,16 @@ def _block_shared_target(sync: Sync, rule: Rule, facts: dict[str, Any], result: 
     if not facts:
         return
     if _moves(sync, rule, facts):
-        result["blocks"].append(ANOTHER_TARGET)
+        result["blocks"].append(str(ANOTHER_TARGET))
     other = Sync.objects.filter(target=publication.target_of(rule, facts)).exclude(pk=sync.pk).first()
     if other is not None:
         same = other.workspace_id == sync.workspace_id
-        name = f"'{other.name}'" if same else "another workspace's sync"
-        result["blocks"].append(f"{name} already writes to this target. Two syncs may not share one: choose another.")
+        name = f"'{other.name}'" if same else _("another workspace's sync")
+        said = _("%(name)s already writes to this target. Two syncs may not share one: choose another.")
+        result["blocks"].append(said % {"name": name})
 
 
-ANOTHER_TARGET = (
+ANOTHER_TARGET = _lazy(
     "This sync was published for another list, destination account or shop. What it remembers of people belongs to "
     "that one: make a new sync for this one, and pause this."
 )
@@ -149,9 +174,9 @@ async def _preview(sync: Sync, rule: Rule) -> tuple[dict[str, Any], dict[str, An
     given = outside.outside()
     try:
         connected = await outside.connect(sync.pk)
-    except ConnectorError as error:
+    except (ConnectorError, registry.SettingsRefused) as error:
         await given.database.close()
-        return {}, previewing.unreadable(error)
+        return {}, previewing.unreadable(error if isinstance(error, ConnectorError) else Refused(str(error)))
     try:
         source = await connected.source.identify()
         destination = await connected.destination.identify()
@@ -161,12 +186,33 @@ async def _preview(sync: Sync, rule: Rule) -> tuple[dict[str, Any], dict[str, An
         }
         running = _rehearsal(sync, rule, given, connected, facts)
         shown = await previewing.preview(running, source, destination)
-        return facts, shown.document()
+        found = shown.document()
+        found["calls"] = _calls(connected, rule, shown)
+        if rule.list_id is not None:
+            found["list_name"] = await connected.destination.list_name(rule.list_id)
+        return facts, found
     except ConnectorError as error:
         return {}, previewing.unreadable(error)
     finally:
         await connected.close()
         await given.database.close()
+
+
+LOOKS: Final = 1
+"""Calls that ask for one person's present state before a write: a known contact, or the customer of an order."""
+
+
+def _calls(connected: Connected, rule: Rule, shown: previewing.Preview) -> dict[str, int]:
+    """About how many calls a whole read costs at either end, if all records are like the sample (PRODUCT 6.1)."""
+    pages = -(-max(shown.counted.records, shown.read) // connected.source.traits.page_size)
+    share = max(shown.counted.records, shown.read) / shown.read if shown.read else 0.0
+    created, updated = shown.states["create"] * share, shown.states["update"] * share
+    if rule.stream is Stream.CUSTOMERS:
+        calls = created + updated * (1 + LOOKS)
+    else:
+        batch = connected.destination.traits[EffectKind.ORDER].batch
+        calls = (created + updated) * (LOOKS + len(rule.events) + 1 / batch)
+    return {"source": pages, "destination": round(calls)}
 
 
 def _rehearsal(sync: Sync, rule: Rule, given: Outside, connected: Connected, facts: dict[str, Any]) -> Running:
@@ -213,20 +259,26 @@ def _rehearsal(sync: Sync, rule: Rule, given: Outside, connected: Connected, fac
 
 
 @transaction.atomic
-def sync_publish(actor: Actor, sync: Sync, *, digest: str, reason: str = "") -> Version:
+def sync_publish(
+    actor: Actor, sync: Sync, *, digest: str, reason: str = "", widening_confirmed: bool = False
+) -> Version:
     """Publish exactly what was previewed under ``digest`` (PRODUCT 6.2). Also how a paused sync goes on (4.3).
 
+    What reaches further than the version before is published only with ``widening_confirmed``: a person was told how.
+
     Raises DraftChanged when the draft is another one than previewed, PublicationInvalid when there is no preview of
-    this digest that may be published now.
+    this digest that may be published now; its code is `UNCONFIRMED` when nothing but the confirmation is missing.
     """
     actor.require(sync.workspace, Role.PUBLISHER)
     locked = _locked(sync)
     preview = _publishable(locked, digest)
     rule = rules.parse(locked.draft)
     if _digest(rule, preview.facts) != digest:
-        raise PublicationInvalid("The draft is not what was previewed. Preview it again, then publish.")
+        raise PublicationInvalid(_("The draft is not what was previewed. Preview it again, then publish."))
     if _moves(locked, rule, preview.facts):
-        raise PublicationInvalid(ANOTHER_TARGET)
+        raise PublicationInvalid(str(ANOTHER_TARGET))
+    if not widening_confirmed:
+        _ask_about_widening(locked, rule)
     now = database_now()
     version = Version.objects.create(
         sync=locked,
@@ -250,7 +302,7 @@ def sync_publish(actor: Actor, sync: Sync, *, digest: str, reason: str = "") -> 
             locked.save()
     except IntegrityError:
         raise PublicationInvalid(
-            "Another sync already writes to this target. Two syncs may not share one: choose another list."
+            _("Another sync already writes to this target. Two syncs may not share one: choose another list.")
         ) from None
     runs.end_waiting(locked, Outcome.SUPERSEDED, SUPERSEDED)
     _plan_from(locked, now)
@@ -269,26 +321,48 @@ def sync_publish(actor: Actor, sync: Sync, *, digest: str, reason: str = "") -> 
     return version
 
 
+UNCONFIRMED: Final = "widening_unconfirmed"
+"""The code of what lacks nothing but a confirmation."""
+
+
+def _ask_about_widening(sync: Sync, rule: Rule) -> None:
+    """Raises PublicationInvalid unless ``rule`` reaches no further than what is published. The first one is asked for
+    by nothing but its preview: there is nothing yet that it could exceed."""
+    if sync.published is None:
+        return
+    try:
+        further = bool(widenings(publication.read_document(sync.published.document), rule))
+    except RuleInvalid:
+        further = True
+    if further:
+        said = _(
+            "This reaches further than version %(number)d, which is published now. Nothing was published: look at what "
+            "the preview says about it, confirm it, then publish."
+        )
+        raise PublicationInvalid(said % {"number": sync.published.number}, code="widening_unconfirmed")
+
+
 def _publishable(sync: Sync, digest: str) -> Preview:
     found = sync.previews.filter(digest=digest).order_by("-made_at").first() if digest else None
     if found is None:
-        raise PublicationInvalid("No preview of this sync has that digest. Preview the draft, then publish its digest.")
+        said = _("No preview of this sync has that digest. Preview the draft, then publish its digest.")
+        raise PublicationInvalid(said)
     if found.draft_revision != sync.draft_revision:
-        by = sync.draft_by.get_username() if sync.draft_by else "somebody"
-        raise DraftChanged(f"Changed by {by} at {sync.draft_at:%H:%M} UTC since this preview. Preview it again.")
+        said = _("Changed by %(who)s at %(at)s since this preview. Preview it again.")
+        raise DraftChanged(said % _saved_by(sync))
     if not found.publishable:
-        raise PublicationInvalid(f"This preview cannot be published: {' '.join(found.result['blocks'])}")
+        said = _("This preview cannot be published: %(why)s")
+        raise PublicationInvalid(said % {"why": " ".join(found.result["blocks"])})
     if found.valid_until <= database_now():
-        raise PublicationInvalid(
-            f"This preview was valid until {found.valid_until:%H:%M} UTC. Preview the draft again."
-        )
+        said = _("This preview was valid until %(at)s. Preview the draft again.")
+        raise PublicationInvalid(said % {"at": _at(sync, found.valid_until)})
     return found
 
 
 def _plan_from(sync: Sync, now: Any) -> None:
     """The schedule plans from now on; a new one gets its own place in the minute."""
     offset = schedules.spread_offset(sync.pk, DEFAULT_EVERY)
-    schedule, _ = Schedule.objects.get_or_create(
+    schedule, _made = Schedule.objects.get_or_create(
         sync=sync, defaults={"every_minutes": DEFAULT_EVERY, "offset_seconds": int(offset.total_seconds())}
     )
     schedule.next_for = _next(schedule, now)
@@ -302,20 +376,28 @@ def _next(schedule: Schedule, now: Any) -> Any:
 
 @transaction.atomic
 def schedule_set(actor: Actor, sync: Sync, *, every_minutes: int, active: bool = True) -> Schedule:
-    """When a sync runs: edited and audited apart from what it may write (PRODUCT 8.1). Raises ValueError."""
+    """When a sync runs: edited and audited apart from what it may write (PRODUCT 8.1). Raises ValueError.
+
+    A setting that is the one there is changes nothing: the grid of starts stays as it was.
+    """
     actor.require(sync.workspace, Role.EDITOR)
     offset = int(schedules.spread_offset(sync.pk, every_minutes).total_seconds())
     schedules.Every(every_minutes, timedelta(seconds=offset))
-    schedule, _ = Schedule.objects.update_or_create(
-        sync=sync, defaults={"every_minutes": every_minutes, "offset_seconds": offset, "active": active}
+    locked = _locked(sync)
+    before = Schedule.objects.filter(sync=locked).first()
+    if before is not None and (before.every_minutes, before.active) == (every_minutes, active):
+        return before
+    schedule, _made = Schedule.objects.update_or_create(
+        sync=locked, defaults={"every_minutes": every_minutes, "offset_seconds": offset, "active": active}
     )
-    schedule.next_for = _next(schedule, database_now()) if sync.published_id else None
+    schedule.next_for = _next(schedule, database_now()) if locked.published_id else None
     schedule.save(update_fields=["next_for"])
     audit(
         actor,
         "schedule.set",
-        sync,
-        workspace=sync.workspace,
+        locked,
+        workspace=locked.workspace,
+        before={"every_minutes": before.every_minutes, "active": before.active} if before is not None else None,
         after={"every_minutes": every_minutes, "active": active},
     )
     return schedule
@@ -327,7 +409,8 @@ def sync_pause(actor: Actor, sync: Sync, *, reason: str) -> Sync:
     actor.require(sync.workspace, Role.OPERATOR)
     locked = _locked(sync)
     if locked.state not in (SyncState.PUBLISHED, SyncState.EDITED):
-        raise PublicationInvalid(f"Only a published sync can be paused; this one is {locked.state}.")
+        named = {"state": words.SYNC_STATES[SyncState(locked.state)]}
+        raise PublicationInvalid(_("Only a published sync can be paused; this one is %(state)s.") % named)
     locked.state, locked.paused_at = SyncState.PAUSED.value, database_now()
     locked.pause_code, locked.pause_sentence = PAUSED_BY_PERSON, f"Paused by {actor.label}: {reason}"[:500]
     locked.save()

@@ -5,8 +5,20 @@ person may not know of is a 404, whether it exists or not (PRODUCT 10.1).
 """
 
 from syncs.views.acts import cancel, pause, retry_failed, run_again, run_now
+from syncs.views.connections import (
+    connection,
+    connection_disconnect,
+    connection_new,
+    connection_next,
+    connection_next_drop,
+    connection_next_test,
+    connection_switch,
+    connection_test,
+    connections_page,
+)
 from syncs.views.drafts import draft, preview, previews, publish
 from syncs.views.faults import broken, not_allowed, not_found
+from syncs.views.new_sync import sync_new
 from syncs.views.pages import (
     activity_page,
     consent_page,
@@ -25,6 +37,15 @@ __all__ = [
     "activity_page",
     "broken",
     "cancel",
+    "connection",
+    "connection_disconnect",
+    "connection_new",
+    "connection_next",
+    "connection_next_drop",
+    "connection_next_test",
+    "connection_switch",
+    "connection_test",
+    "connections_page",
     "consent_csv",
     "consent_page",
     "cursor_plan",
@@ -51,6 +72,7 @@ __all__ = [
     "runs_json",
     "set_aside",
     "sync",
+    "sync_new",
     "take_over",
     "workspace",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -10,14 +12,20 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from syncs import queries, services
-from syncs.domain import rule as rules
+from connectors.protocol import Stream
+from syncs import queries, services, words
+from syncs.domain.lifecycle import SyncState
 from syncs.errors import DraftChanged, PublicationInvalid, RuleInvalid
-from syncs.forms import Draft, PublishForm
-from syncs.models import Sync, Workspace
+from syncs.forms import Draft, PublishForm, pickers
+from syncs.models import Preview, Sync, Version, Workspace
 from syncs.models.workspaces import Role
-from syncs.queries import Place
+from syncs.queries import Place, versions
+from syncs.queries import previews as previewed
+from syncs.queries.sync import next_starts, schedule_of
 from syncs.views import shell
+
+MOST_DIGITS: Final = 4
+"""Of a row's number in the mapping."""
 
 
 @shell.page
@@ -26,9 +34,30 @@ def draft(request: HttpRequest, slug: str, sync_id: int) -> HttpResponse:
     """The rule as a form. Saving keeps what was typed, whatever is wrong with it (UX, P6)."""
     place, found = queries.place_of_sync(shell.person(request), slug, sync_id)
     shell.require(place, Role.EDITOR)
+    attributes = _attributes(found)
     if request.method != "POST":
-        return _draft_page(request, place, found, Draft(found.draft, found.draft_revision))
-    form = Draft(found.draft, found.draft_revision, request.POST)
+        form = Draft(found.draft, found.draft_revision, attributes=attributes)
+        return _draft_page(request, place, found, form)
+    if "add" in request.POST or "remove" in request.POST:
+        form = Draft.reshaped(found.draft, request.POST, without=_removed(request), attributes=attributes)
+        return _draft_page(request, place, found, form)
+    return _save(request, place, found, Draft(found.draft, found.draft_revision, request.POST, attributes=attributes))
+
+
+def _attributes(sync: Sync) -> Mapping[str, str] | None:
+    """What the destination has to write to; None where it could not tell. Fields of orders are free."""
+    if sync.draft.get("stream") != Stream.CUSTOMERS:
+        return None
+    return services.destination_attributes(sync.destination)
+
+
+def _removed(request: HttpRequest) -> int | None:
+    """The row whose button was pressed; None for the one that brings another."""
+    text = request.POST.get("remove", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def _save(request: HttpRequest, place: Place, found: Sync, form: Draft) -> HttpResponse:
     if not form.is_valid():
         return _draft_page(request, place, found, form, status=422)
     try:
@@ -51,9 +80,10 @@ def _after_save(request: HttpRequest, place: Place, saved: Sync, *, changed: boo
 
 def _conflict(request: HttpRequest, place: Place, found: Sync, mine: Draft, changed: DraftChanged) -> HttpResponse:
     """Somebody saved first: their draft is shown beside the text, which is kept and may be saved over it now."""
+    typed = mine.document()
     theirs = queries.sync_for(shell.person(request), place.workspace.slug, found.pk)
-    kept = Draft.kept(theirs.draft, theirs.draft_revision, request.POST)
-    return _draft_page(request, place, theirs, kept, conflict=changed.sentence, mine=mine.document(), status=409)
+    kept = Draft.kept(theirs.draft, theirs.draft_revision, request.POST, _attributes(theirs))
+    return _draft_page(request, place, theirs, kept, conflict=changed.sentence, mine=typed, status=409)
 
 
 def _draft_page(
@@ -63,27 +93,29 @@ def _draft_page(
     form: Draft,
     *,
     conflict: str = "",
-    mine: dict[str, Any] | None = None,
+    mine: Mapping[str, Any] | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    now = queries.now()
+    live = found.published
     shown = shell.context(
         place,
-        now=queries.now(),
+        now=now,
         sync=found,
         draft=form,
         conflict=conflict,
-        differences=_differences(found.draft, mine) if mine is not None else (),
+        differences=versions.differences(found.draft, mine) if mine is not None else (),
+        unpublished=versions.differences(json.loads(live.document), found.draft) if live is not None else (),
         flow=f"{found.source.kind.capitalize()} → {found.destination.kind.capitalize()}",
+        suggestions=pickers.source_fields(found.source.kind, form.stream),
+        suggestions_id=pickers.SOURCE_LIST,
+        attributes_id=pickers.TARGET_LIST,
+        attributes=pickers.attribute_words(form.attributes or {}),
+        schedule=(kept := schedule_of(found)),
+        often=words.every(kept.every_minutes) if kept is not None else "",
+        starts=next_starts(kept, now)[:1] if found.state == SyncState.PUBLISHED else (),
     )
     return render(request, "merchant/draft.html", shown, status=status)
-
-
-def _differences(theirs: dict[str, Any], mine: dict[str, Any]) -> list[rules.Change]:
-    """Their draft against what was typed; nothing to compare where one of both is no rule."""
-    try:
-        return rules.changes(rules.parse(theirs), rules.parse(mine))
-    except RuleInvalid:
-        return []
 
 
 @shell.page
@@ -105,9 +137,15 @@ def _preview(request: HttpRequest, workspace: Workspace, found: Sync) -> HttpRes
 def preview(request: HttpRequest, slug: str, sync_id: int, preview_id: int) -> HttpResponse:
     """What the draft would do, and the button that publishes exactly that (UX, P6)."""
     place, found = queries.preview_for(shell.person(request), slug, sync_id, preview_id)
+    return _preview_page(request, place, found, PublishForm())
+
+
+def _preview_page(
+    request: HttpRequest, place: Place, found: Preview, form: PublishForm, *, status: int = 200
+) -> HttpResponse:
     now = queries.now()
-    shown = shell.context(place, now=now, sync=found.sync, page=queries.preview_page(found, now), form=PublishForm())
-    return render(request, "merchant/preview.html", shown)
+    shown = shell.context(place, now=now, sync=found.sync, page=queries.preview_page(found, now), form=form)
+    return render(request, "merchant/preview.html", shown, status=status)
 
 
 @shell.page
@@ -121,7 +159,27 @@ def publish(request: HttpRequest, slug: str, sync_id: int) -> HttpResponse:
         raise PublicationInvalid(_("No whole digest was sent. Open the preview again and publish from there."))
     digest, reason = form.cleaned_data["digest"], form.cleaned_data["reason"]
     version = queries.published_since_preview(found, digest)
-    version = version or services.sync_publish(shell.actor(request), found, digest=digest, reason=reason)
-    said = _("Version %(number)d is published (%(digest)s). Runs follow the schedule from now on.")
-    messages.success(request, said % {"number": version.number, "digest": version.digest[:12]})
+    if version is not None:
+        _say_published(request, version, by_me=version.publisher_id == shell.person(request).pk)
+        return redirect("sync", slug, found.pk)
+    try:
+        version = services.sync_publish(
+            shell.actor(request), found, digest=digest, reason=reason, widening_confirmed=form.cleaned_data["confirm"]
+        )
+    except PublicationInvalid as refused:
+        seen = previewed.preview_of(found, digest) if refused.code == services.UNCONFIRMED else None
+        if seen is None:
+            raise
+        form.ask_again()
+        return _preview_page(request, place, seen, form, status=422)
+    _say_published(request, version, by_me=True)
     return redirect("sync", slug, found.pk)
+
+
+def _say_published(request: HttpRequest, version: Version, *, by_me: bool) -> None:
+    named = {"number": version.number, "digest": version.digest[: versions.SHORT], "who": version.publisher_label}
+    if by_me:
+        said = _("Version %(number)d is published (%(digest)s). Runs follow the schedule from now on.")
+    else:
+        said = _("%(who)s published exactly this before you, as version %(number)d (%(digest)s). Nothing was changed.")
+    messages.success(request, said % named)

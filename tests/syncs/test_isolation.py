@@ -22,10 +22,13 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from connectors import memory
+from connectors.protocol import Identity
 from syncs import services
 from syncs.domain.lifecycle import DeliveryState
 from syncs.models import Beat, Coverage, Objection, Preview, Run, Suppression, Sync
 from syncs.models.workspaces import Role
+from syncs.services import connections
 from tests import factories
 
 CAST = ("publisher", "editor", "operator", "viewer", "stranger", "nobody", "clerk", "anonymous", "superuser")
@@ -165,6 +168,35 @@ def _asked(_scene: Scene) -> dict[str, Any]:
     return {"asked": "ada@shop.example"}
 
 
+def _new_connection(_scene: Scene) -> dict[str, Any]:
+    return {"kind": "brevo", "name": "Another account", "api_key": "not-a-real-credential"}
+
+
+def _credential(_scene: Scene) -> dict[str, Any]:
+    return {"token": "another-credential"}
+
+
+def _confirmed(_scene: Scene) -> dict[str, Any]:
+    return {"confirm": "on"}
+
+
+def _typed_name(scene: Scene) -> dict[str, Any]:
+    return {"typed": scene.sync.source.name}
+
+
+def _new_sync(scene: Scene) -> dict[str, Any]:
+    ends = {"source": scene.sync.source_id, "destination": scene.sync.destination_id}
+    return {"name": "Another sync", "stream": "customers", "list_id": "44", **ends}
+
+
+def _older_draft(scene: Scene) -> dict[str, Any]:
+    return {"revision": scene.sync.draft_revision}
+
+
+def _schedule(_scene: Scene) -> dict[str, Any]:
+    return {"every": "60", "active": "on", "save": "1"}
+
+
 # --- The table --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Row:
@@ -183,6 +215,7 @@ class Row:
 #              publisher editor operator viewer stranger nobody clerk anonymous superuser
 READ = (200, 200, 200, 200, 404, 404, 404, LOGIN, 200)
 EDITORS_READ = (200, 200, 403, 403, 404, 404, 404, LOGIN, 200)
+PUBLISHERS_READ = (200, 403, 403, 403, 404, 404, 404, LOGIN, 200)
 OPERATE = (302, 302, 302, 403, 404, 404, 404, LOGIN, 302)
 EDIT = (302, 302, 403, 403, 404, 404, 404, LOGIN, 302)
 PUBLISH = (302, 403, 403, 403, 404, 404, 404, LOGIN, 302)
@@ -246,6 +279,23 @@ MAP: dict[str, Row] = {
     "take-over": acts(OPERATE, _reason),
     "records-retry": acts(OPERATE, _record),
     "set-aside": acts(OPERATE, _record),
+    # Connections and a new sync.
+    "connections": reads(),
+    "connection": reads(),
+    "connection-new": Row(PUBLISHERS_READ, PUBLISH, _new_connection),
+    "connection-test": acts(OPERATE),
+    "connection-next": acts(PUBLISH, _credential),
+    "connection-next-test": acts(PUBLISH),
+    "connection-switch": acts(PUBLISH, _confirmed),
+    "connection-next-drop": acts(PUBLISH),
+    "connection-disconnect": Row(PUBLISHERS_READ, PUBLISH, _typed_name),
+    "sync-new": Row(EDITORS_READ, EDIT, _new_sync),
+    # Versions and the schedule.
+    "versions": reads(),
+    "version": reads(),
+    # The draft is what this version says already.
+    "version-draft": acts(EDIT, _older_draft, quiet=True),
+    "schedule": Row(READ, EDIT, _schedule),
 }
 
 
@@ -271,8 +321,13 @@ def scene(db: None) -> Scene:
     return Scene(sync, run, factories.preview(sync, by=people["publisher"]), people, holder)
 
 
+async def _answered(*_given: Any) -> Identity:
+    return memory.an_identity(("read_customers", "read_orders"))
+
+
 def _furnish(sync: Sync, run: Run) -> None:
     """One row at least of everything that has a page."""
+    factories.next_credential(sync.source)
     factories.attempt(run)
     factories.occurrence(run, factories.NOW)
     factories.cursor(sync)
@@ -336,6 +391,7 @@ def test_everybody_gets_exactly_what_their_role_allows(
 ) -> None:
     # A real preview asks two other systems; here only who may ask for one matters.
     monkeypatch.setattr(services, "sync_preview", lambda actor, sync: factories.preview(sync, by=actor.user))
+    monkeypatch.setattr(connections, "_identify", _answered)
     place = next(one for one in own() if one.key == key)
     row, path = MAP[key], scene.at(place)
     posted = None if method == "get" else row.posted(scene)

@@ -683,7 +683,7 @@ def test_a_preview_names_what_changes_against_what_is_published() -> None:
     sync = factories.published()
     _set(sync, draft={**sync.draft, "list_id": 13}, state="edited")
     page = queries.preview_page(factories.preview(sync), NOW)
-    assert [(one.to, one.old, one.new) for one in page.changes] == [("list_id", "12", "13")]
+    assert [(one.label, one.before, one.after) for one in page.changes] == [("List at the destination", "12", "13")]
 
 
 @pytest.mark.django_db

@@ -213,6 +213,22 @@ def test_who_may_not_publish_publishes_nothing(shown: Preview) -> None:
     assert (code, Version.objects.count()) == (2, 0)
 
 
+def test_what_reaches_further_is_published_only_when_that_is_accepted(db: None) -> None:
+    factories.clock_stands_at()
+    sync = factories.published(factories.workspace(), name="Contacts", rule={**factories.CUSTOMERS, "filter": "tags"})
+    sync = services.sync_save_draft(services.vigil(), sync, rule={**sync.draft, "filter": None}, revision=1)
+    preview = factories.preview(sync)
+    factories.member(sync.workspace, Role.PUBLISHER, "petra")
+    asked_for = ("sync_publish", "Contacts", "--digest", preview.digest, "--by", "petra")
+    code, out, err = command(*asked_for)
+    assert (code, out, Version.objects.count()) == (6, "", 1)
+    assert err.splitlines() == [
+        "All records are taken: the filter is gone.",
+        "Nothing was published, because it reaches further. Add --accept-widening if that is meant.",
+    ]
+    assert asked(*asked_for, "--accept-widening")["version"] == 2
+
+
 # --- ledger_trace -----------------------------------------------------------------------------------------------------
 @pytest.mark.django_db
 def test_a_trace_never_prints_the_address(caplog: pytest.LogCaptureFixture) -> None:

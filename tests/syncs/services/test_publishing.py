@@ -258,3 +258,31 @@ def test_a_preview_says_what_is_probably_not_meant(shop: Shop) -> None:
     saved = services.sync_save_draft(actor, shop.contacts, rule=rule, revision=2)
     (note,) = services.sync_preview(actor, saved).result["notes"]
     assert note.startswith("The filter lets none of these 250 records through.")
+
+
+def test_what_reaches_further_is_published_only_with_a_confirmation(shop: Shop) -> None:
+    """UX, P6: also for whoever asks past the page."""
+    actor = services.vigil()
+    rule = {**CUSTOMERS_RULE, "on_rejected": "set_aside", "ratio": "1", "cap": 500}
+    sync = services.sync_save_draft(actor, shop.contacts, rule=rule, revision=1)
+    preview = services.sync_preview(actor, sync)
+    before = counts()
+    with pytest.raises(PublicationInvalid, match="reaches further than version 1") as refused:
+        services.sync_publish(actor, sync, digest=preview.digest)
+    assert (refused.value.code, counts()) == (services.UNCONFIRMED, before)
+    assert services.sync_publish(actor, sync, digest=preview.digest, widening_confirmed=True).number == 2
+
+
+def test_a_schedule_that_is_set_as_it_is_changes_nothing_and_another_is_audited(shop: Shop) -> None:
+    actor = services.vigil()
+    was = shop.contacts.schedule
+    before = counts()
+    services.schedule_set(actor, shop.contacts, every_minutes=was.every_minutes)
+    assert counts() == before
+    services.schedule_set(actor, shop.contacts, every_minutes=60, active=False)
+    entry = AuditEntry.objects.latest("pk")
+    assert (entry.action, entry.before, entry.after) == (
+        "schedule.set",
+        {"every_minutes": was.every_minutes, "active": True},
+        {"every_minutes": 60, "active": False},
+    )
