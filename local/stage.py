@@ -198,7 +198,9 @@ def stands_still(sync: Sync) -> str | None:
     sync.refresh_from_db()
     if sync.state != SyncState.PAUSED or sync.pause_code != services.PAUSED_BY_PERSON:
         return None
-    return f"{sync.name} stands still. {sync.pause_sentence} Publish it again on its page when it may go on."
+    why = sync.pause_sentence.strip()
+    why = why if not why or why.endswith((".", "!", "?")) else f"{why}."
+    return f"{sync.name} stands still. {why} Publish it again on its page when it may go on."
 
 
 def publish(actor: services.Actor, sync: Sync) -> str | None:

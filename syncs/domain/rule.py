@@ -237,10 +237,17 @@ def _name(field: str) -> str:
 _DEEPEST: Final = 8
 
 
+FLOAT_ADVICE: Final = "holds a number with a point: write it as a text"
+
+
 def _refuse_floats(raw: Any) -> None:
     path = next(_floats(raw, ()), None)
     if path is not None:
-        raise _invalid(".".join(path), "holds a number with a point: write it as a text")
+        whole = path[-1] in ("list_id", "cap", "format")
+        advice = (
+            "must be a whole number, without a point" if whole else "holds a number with a point: write it as a text"
+        )
+        raise _invalid(".".join(path), advice)
 
 
 def _floats(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

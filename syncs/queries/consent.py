@@ -13,6 +13,14 @@ from django.utils.translation import gettext_lazy as _lazy
 
 from connectors.protocol import Stream
 from syncs import words
+from syncs.domain.consent import (
+    ADDRESS_CHANGED,
+    ADDRESS_UNSUPPORTED,
+    DESTINATION_BLOCKLISTED,
+    DESTINATION_UNSUBSCRIBED,
+    MALFORMED_ADDRESS,
+    SUPPRESSED,
+)
 from syncs.domain.lifecycle import DeliveryState, RecordState
 from syncs.models import Delivery, Sync
 from syncs.queries import runs
@@ -113,10 +121,11 @@ class ConsentPage:
         return tuple(Sampled(words.refusal(code), self.samples[code]) for code in codes if code in self.samples)
 
 
-DESTINATIONS: Final = frozenset(
-    {"destination_unsubscribed", "destination_blocklisted", "suppressed", "address_changed", "address_unsupported"}
-)
-"""Reasons that are not the source's."""
+DESTINATIONS: Final = frozenset({DESTINATION_UNSUBSCRIBED, DESTINATION_BLOCKLISTED, SUPPRESSED, ADDRESS_CHANGED})
+"""Reasons that are the destination's own no, or ours for its sake."""
+
+NOT_SENDABLE: Final = frozenset({MALFORMED_ADDRESS, ADDRESS_UNSUPPORTED})
+"""Addresses that no destination can be given, whatever their owners said."""
 
 
 def consent(sync: Sync, found: Sums) -> Consent:
@@ -183,7 +192,8 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 def _steps(sync: Sync, read: int, week: dict[str, int], accepted: int) -> tuple[Step, ...]:
     """From everybody who was read to whom the destination holds. Each step is what is left of the one before."""
     without = week.get("no_address", 0) + week.get("no_customer", 0)
-    unproven = sum(n for code, n in week.items() if code not in DESTINATIONS) - without
+    unsendable = sum(n for code, n in week.items() if code in NOT_SENDABLE)
+    unproven = sum(n for code, n in week.items() if code not in DESTINATIONS) - without - unsendable
     there = sum(n for code, n in week.items() if code in DESTINATIONS)
     first, second = _first_words(sync)
     steps = [(first, read, "")]
@@ -191,8 +201,9 @@ def _steps(sync: Sync, read: int, week: dict[str, int], accepted: int) -> tuple[
     left = read - without - unproven
     said = _("%(n)s refused: no provable consent") % {"n": f"{unproven:,}"} if unproven else ""
     steps.append((_("With provable consent"), left, said))
-    rest = left - there - accepted
+    rest = left - there - unsendable - accepted
     said_there = [_("%(n)s kept off: the destination's own no wins") % {"n": f"{there:,}"}] if there else []
+    said_there += [_("%(n)s with an address that cannot be sent to") % {"n": f"{unsendable:,}"}] if unsendable else []
     said_there += [_("%(n)s filtered, set aside or not decided") % {"n": f"{rest:,}"}] if rest > 0 else []
     steps.append((_("Written, or there already"), accepted, ", ".join(said_there)))
     return tuple(

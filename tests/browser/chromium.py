@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, sync_playwright
+
+Result = TypeVar("Result")
 
 NAMES: Final = ("chromium", "chromium-browser")
 NO_BROWSER: Final = (
@@ -61,6 +64,19 @@ def started() -> Iterator[Browser]:
 
 def _launched(playwright: Playwright) -> Browser:
     return playwright.chromium.launch(executable_path=path(), args=["--no-sandbox", "--disable-dev-shm-usage"])
+
+
+def elsewhere(work: Callable[[], Result]) -> Result:
+    """Do ``work`` in a thread without the browser's loop, where a loop of its own may run; its connections are closed."""
+
+    def done() -> Result:
+        try:
+            return work()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(done).result()
 
 
 def window(browser: Browser, *, cookies: Mapping[str, str], origin: str, **options: Any) -> BrowserContext:

@@ -24,6 +24,7 @@ from syncs.domain.lifecycle import DeliveryState, Lane, Outcome, Phase, RunState
 from syncs.models import AuditEntry, Beat, Connection, Coverage, Cursor, Membership, Run, Sync, Workspace
 from syncs.models.workspaces import Role
 from tests import factories
+from tests.browser import chromium
 from tests.factories import NOW
 
 CREDENTIAL: Final = "not-a-real-credential"
@@ -75,6 +76,9 @@ class House:
 
     def merchant_pages(self) -> dict[str, str]:
         """Every page of the merchant's map of addresses that mara can read, by its name there."""
+        return chromium.elsewhere(self._read)
+
+    def _read(self) -> dict[str, str]:
         client = Client()
         client.force_login(self.mara)
         found = {}
@@ -154,6 +158,7 @@ def _built() -> House:
     running, going = _running(place)
     unproven, unreadable = _unproven(place)
     draft = factories.sync(place, name="VIP customers", rule={**factories.CUSTOMERS, "list_id": 7})
+    _proved(draft)
     waiting = factories.published(place, name="New customers", rule={**factories.CUSTOMERS, "list_id": 46}, at=NOW)
     preview = factories.preview(draft, by=mara)
     deed = _deeds(healthy)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import connections
 from django.test import Client
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from syncs import services
 from syncs.models import Run, Sync
 from tests import factories
-from tests.browser.chromium import Listener
+from tests.browser.chromium import Listener, elsewhere
 
 # --- Words on the pages -----------------------------------------------------------------------------------------------
 OPEN_DRAFT: Final = re.compile(r"^(Open|Edit) the draft$")
@@ -49,23 +47,19 @@ def address(sync: Sync, *more: object) -> str:
 
 
 def drive(run: Run) -> Run:
-    """Work as a worker does until ``run`` has ended. In a thread of its own: this one has the browser's loop."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(_drive, run.pk).result()
+    """Work as a worker does until ``run`` has ended."""
+    elsewhere(lambda: _drive(run.pk))
     run.refresh_from_db()
     assert run.state == "finished", run.state
     return run
 
 
 def _drive(run_id: int) -> None:
-    try:
-        for _ in range(60):
-            services.tick()
-            services.work()
-            if Run.objects.get(pk=run_id).state == "finished":
-                return
-    finally:
-        connections.close_all()
+    for _ in range(60):
+        services.tick()
+        services.work()
+        if Run.objects.get(pk=run_id).state == "finished":
+            return
 
 
 class Person:

@@ -149,7 +149,8 @@ def tick_line(now: datetime) -> Line:
         if found.at
         else _("It never ticked.")
     )
-    return Line("tick", State.BAD, f"{last} {_('Nothing is planned meanwhile.')}", _("Start manage.py vigil_worker."))
+    advice = _("Start manage.py vigil_worker. Its first tick comes within two minutes.")
+    return Line("tick", State.BAD, f"{last} {_('Nothing is planned meanwhile.')}", advice)
 
 
 def _measured(group: str, now: datetime) -> Tally | None:

@@ -177,7 +177,7 @@ def field(**other) -> list[dict]:
         ({"list_id": True}, "list_id", "The list must be a whole number."),
         ({"list_id": 0}, "list_id", "The list must be the positive number of a list at the destination."),
         ({"list_id": 2**53}, "list_id", "The list must be the positive number of a list at the destination."),
-        ({"list_id": 7.0}, "list_id", "The list holds a number with a point: write it as a text."),
+        ({"list_id": 7.0}, "list_id", "The list must be a whole number, without a point."),
         ({"stream": "products"}, "stream", "The stream must be customers or orders."),
         ({"format": 2}, "format", "The format must be 1."),
         ({"consent": "any"}, "consent", "The consent policy must be confirmed_or_single or confirmed."),
