@@ -349,8 +349,11 @@ def test_nobody_at_work_is_bad_and_says_what_to_do(house: House, monkeypatch: py
     code, out, _ = command("vigil_doctor")
     told = dict(line.split(": ", 1) for line in out.splitlines())
     assert code == 9
-    assert told["bad  workers"] == "No worker process lives (there was never one). Start manage.py vigil_worker. Its first tick comes within two minutes."
-    assert told["bad  tick"] == "It never ticked. Nothing is planned meanwhile. Start manage.py vigil_worker. Its first tick comes within two minutes."
+    assert told["bad  workers"] == "No worker process lives (there was never one). Start manage.py vigil_worker."
+    assert told["bad  tick"] == (
+        "It never ticked. Nothing is planned meanwhile. "
+        "Start manage.py vigil_worker. Its first tick comes within two minutes."
+    )
     assert told["bad  queue"].startswith("1 run is due, the oldest ")
     assert told["warn clock"] == (
         "This host's clock is 6.000 s off the database's. Let both hosts follow the same time server."
