@@ -67,7 +67,7 @@ def _launched(playwright: Playwright) -> Browser:
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:
-    """Do ``work`` in a thread without the browser's loop, where a loop of its own may run; its connections are closed."""
+    """Do ``work`` in a thread without the browser's loop, where it may run one of its own. Closes its connections."""
 
     def done() -> Result:
         try:
