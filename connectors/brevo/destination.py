@@ -26,7 +26,7 @@ READ_DEADLINE = timedelta(seconds=30)
 CALL_DEADLINE = timedelta(seconds=30)
 ORDER_DEADLINE = timedelta(seconds=60)
 EVENT_SETTLE = timedelta(seconds=5)
-LOOK_TTL = timedelta(seconds=60)
+LOOK_TTL = timedelta(seconds=30)
 LOOKS_AT_ONCE = 10
 LOOKS_KEPT = 10_000
 ORDER_BATCH = 100
@@ -185,13 +185,23 @@ class BrevoDestination:
         grant = payloads.may_grant(write, contact)
         request = payloads.update_contact(write, contact, grant=grant)
         if request is not None:
-            await self._put(request, write, contact, by)
+            await self._put_surely(request, write, contact, by)
         member = write.list_id is not None and write.list_id in contact.lists
         receipt = _landed(write, contact.id, grants=grant or (member and write.granted_at is None))
         if write.list_id is None or grant or member:
             return receipt
         sentence = "Somebody took this person off the list at Brevo; the attributes were updated, the list was not."
         return replace(receipt, code="left_off_list", sentence=sentence)
+
+    async def _put_surely(
+        self, request: payloads.Request, write: protocol.Write, contact: protocol.Contact, by: float
+    ) -> None:
+        """As `_put`. Whom a call was about is told even when its answer is lost: a contact that another system made
+        does not bear our id, and could not be found again to be taken off the list."""
+        try:
+            await self._put(request, write, contact, by)
+        except errors.InDoubt as error:
+            raise _Refusal(replace(_receipt_of(error, write), destination_id=contact.id)) from None
 
     async def _put(
         self, request: payloads.Request, write: protocol.Write, contact: protocol.Contact, by: float

@@ -16,7 +16,7 @@ CONSENT_FIELD = "defaultEmailAddress"
 REDACTION_ROWS = 5
 NAME_LIMIT = 255
 """Characters of an order's name. It is only shown; what tells orders apart is the id, which is never cut."""
-_GID = re.compile(r"gid://shopify/(\w+)/(\d+)(?:\?.*)?")
+_GID = re.compile(r"gid://shopify/(\w+)/(\d{1,20})(?:\?.*)?")
 _AMOUNT = re.compile(r"-?\d+(\.\d+)?")
 
 

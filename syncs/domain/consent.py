@@ -165,6 +165,19 @@ def _is_withdrawn(evidence: ConsentEvidence | None, policy: Policy) -> bool:
     return said_no or _refuses_sale(evidence, policy)
 
 
+def objection(judgement: Judgement) -> str:
+    """The code under which a record's "no" is held against others of its address (PRODUCT 2.7); "" when it says none.
+
+    The same words as for records of one page: a withdrawal, and what the source itself calls not subscribed.
+    """
+    return judgement.code if judgement.withdrawn or judgement.code in CONSENT_GONE else ""
+
+
+def says_yes(subject: Subject | None) -> bool:
+    """Whether the source says in so many words that this person is subscribed. Only that lifts an earlier "no"."""
+    return subject is not None and subject.consent is not None and subject.consent.state == SUBSCRIBED
+
+
 def must_leave(judgement: Judgement, *, granted: bool) -> bool:
     """Whether the person comes off the list (PRODUCT 3.8).
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from connectors.errors import InDoubt, Passing
+from connectors.errors import InDoubt, Passing, Unreadable
 from connectors.protocol import Page
 from syncs.domain.lifecycle import RecordState
 from syncs.engine import batch, lease
@@ -80,7 +80,11 @@ async def _page(running: Running, rows: list[Row]) -> bool:
     number = await running.outside.database.row("SELECT nextval('vigil_read_no') AS number")
     assert number is not None  # noqa: S101 - a sequence always answers
     ids = list(dict.fromkeys(row["record_id"] for row in rows))
-    found = await running.connected.source.reread(running.stream, ids)
+    try:
+        found = await running.connected.source.reread(running.stream, ids)
+    except (Passing, Unreadable) as error:
+        log.warning("Records that run %s would try again cannot be read now: %s", running.facts.run_id, error.code)
+        return False
     records = [replace(record, position=at) for at, record in enumerate(one for one in found if one is not None)]
     page = Page(tuple(records), None, running.version_served or "")
     tally = await batch.deliver(running, page, after=f"again:{rows[-1]['id']}", read_no=number["number"])

@@ -5,13 +5,14 @@ is claimed, nothing goes out before it is marked as *sending* in a committed sta
 or a new publication no further call starts: what is out is awaited and recorded as what it is.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from connectors.errors import ConnectorError, InDoubt, Passing, Refused, Rejected
+from connectors.errors import ConnectorError, InDoubt, Passing, Refused, Rejected, Unreadable
 from connectors.protocol import ConsentEvidence, Contact, EffectKind, Page, Record, Stream
 from syncs.domain import consent, keys, limits
 from syncs.domain.consent import Judgement
@@ -24,8 +25,9 @@ from syncs.engine.ledger import Claim, Memory, Objection, Refusal
 from syncs.engine.running import Running
 from syncs.engine.sending import Item
 
-LOOK_AGE = timedelta(seconds=60)
-"""The oldest a look at a person may be before something is written for them (PRODUCT 3.7)."""
+LOOK_AGE = timedelta(seconds=30)
+"""The oldest a look at a person may be here. The connector may answer one out of the half minute before: sixty seconds
+in all (PRODUCT 3.7)."""
 
 GOOD = frozenset({RecordState.WRITTEN, RecordState.UNCHANGED, RecordState.ALREADY_DELIVERED})
 """States of an order after which its events may go out."""
@@ -48,6 +50,7 @@ class Decision:
     items: list[Item] = field(default_factory=list)
     older: bool = False
     said_no: str = ""
+    said_yes: bool = False
     holders: tuple[str, ...] = ()
     dropped: dict[str, str] = field(default_factory=dict)
 
@@ -70,14 +73,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How a page is decided. ``refusals`` and ``objections`` are kept when the cursor moves over it, and those of the
-    ``willing`` records end; ``error`` says why it does not move."""
+    """How a page is decided. ``refusals`` are kept when the cursor moves over it, and the objections of the ``willing``
+    records end; ``error`` says why it does not move."""
 
     states: Counter[RecordState]
     reasons: Counter[str]
     refusals: tuple[Refusal, ...]
-    objections: tuple[Objection, ...]
     willing: tuple[str, ...]
+    anew: tuple[str, ...]
     changed_addresses: tuple[str, ...]
     good_contacts: tuple[str, ...]
     dropped: Mapping[str, str]
@@ -114,7 +117,11 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
     """
     began = running.outside.clock.monotonic()
     decisions = await decide(running, page, after=after, read_no=read_no)
+    await ledger.note_objections(
+        running.outside.database, sync_id=running.facts.sync_id, objections=_objections(running, decisions)
+    )
     await _look(running, decisions)
+    await _name_withdrawn(running, decisions)
     await _claim(running, decisions, read_no)
     error = await _send(running, decisions)
     error = await _alike(running, decisions) or error or await leftovers.settle(running, decisions)
@@ -124,9 +131,11 @@ async def deliver(running: Running, page: Page, *, after: str | None, read_no: i
 
 async def decide(running: Running, page: Page, *, after: str | None, read_no: int) -> list[Decision]:
     """Everything about a page that is decided without a call to another system. It writes nothing."""
-    decisions = judge(running, page, after)
+    decisions = await judge(running, page, after)
     if running.stream is Stream.CUSTOMERS:
         await heed_objections(running, decisions)
+    else:
+        await heed_objections_of_shop(running, decisions)
     memories = await remember(running, decisions)
     await keep_out_suppressed(running, decisions)
     for decision in decisions:
@@ -134,31 +143,59 @@ async def decide(running: Running, page: Page, *, after: str | None, read_no: in
     return decisions
 
 
-def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
-    """The consent verdict of every record, grouped by destination object (PRODUCT 2.7, 3.6)."""
-    now = running.outside.clock.now()
-    decisions = [
-        Decision(
-            record=record,
-            key=keys.delivery_key(
-                sync_id=running.facts.sync_id,
-                source=running.source_account,
-                after=after,
-                position=record.position,
-                fields=record.fields,
-            ),
-            judgement=consent.judge_subject(record.subject, now, running.policy),
-        )
-        for record in page.records
-    ]
-    for decision in decisions:
-        decision.said_no = decision.judgement.code if decision.judgement.withdrawn else ""
-        if not running.mapper.keeps(decision.record):
-            decision.state = RecordState.FILTERED
+BREATH = 25
+"""Records after which the runs of other shops in the same loop get their turn: a rule may make each one cost."""
+
+
+async def judge(running: Running, page: Page, after: str | None) -> list[Decision]:
+    """The consent verdict of every record, grouped by destination object (PRODUCT 2.7, 3.6).
+
+    Raises Unreadable for a record that nothing true can be said about.
+    """
+    now, decisions = running.outside.clock.now(), []
+    for number, record in enumerate(page.records):
+        if number % BREATH == 0:
+            await asyncio.sleep(0)
+        decisions.append(_judged(running, record, after, now))
     _group(decisions, lambda decision: decision.record.id, older=True)
     if running.stream is Stream.CUSTOMERS:
         _group(decisions, lambda decision: decision.judgement.address)
     return decisions
+
+
+def _judged(running: Running, record: Record, after: str | None, now: datetime) -> Decision:
+    try:
+        key = keys.delivery_key(
+            sync_id=running.facts.sync_id,
+            source=running.source_account,
+            after=after,
+            position=record.position,
+            fields=record.fields,
+        )
+    except keys.NotCanonical:
+        raise _beyond(record) from None
+    judgement = consent.judge_subject(record.subject, now, running.policy)
+    decision = Decision(record=record, key=key, judgement=judgement)
+    decision.said_no = consent.objection(judgement)
+    decision.said_yes = consent.says_yes(record.subject)
+    if not running.mapper.keeps(record):
+        decision.state = RecordState.FILTERED
+    return decision
+
+
+def _beyond(record: Record) -> Unreadable:
+    """A number or an instant that no system can hold: the source's answer is not what it says it is."""
+    what = f"Record {record.id[:60]} holds a number or an instant beyond what can be kept."
+    sentence = f"{what} Correct it at the source."
+    return Unreadable(sentence, code="record_beyond_limits")
+
+
+def _effects(running: Running, decision: Decision) -> list[Item]:
+    try:
+        effects = running.mapper.effects(decision.record, decision.judgement.address)
+    except (keys.NotCanonical, OverflowError):
+        raise _beyond(decision.record) from None
+    return [Item(effect=effect, object=object_of(effect)) for effect in effects]
 
 
 def _group(decisions: Sequence[Decision], of: Any, *, older: bool = False) -> None:
@@ -188,22 +225,55 @@ async def heed_objections(running: Running, decisions: Sequence[Decision]) -> No
     Whose address another record has said "no" for is refused like that one; and whoever says "no" now takes off the
     list what went to that address before, under another record.
     """
-    page = [d.record.id for d in decisions if d.judgement.address or not d.said_no]
+    page = {d.record.id for d in decisions}
+    telling = {d.record.id for d in decisions if d.judgement.address or not d.said_no}
     by_key: dict[str, list[Decision]] = {}
     for decision in decisions:
         if decision.judgement.address and (decision.said_no or decision.judgement.allowed):
             by_key.setdefault(address_key(running, decision.judgement.address), []).append(decision)
     objections, holders = await ledger.others_of_addresses(
-        running.outside.database, sync_id=running.facts.sync_id, address_keys=sorted(by_key), except_records=page
+        running.outside.database,
+        sync_id=running.facts.sync_id,
+        address_keys=sorted(by_key),
+        telling=sorted(telling),
+        page=sorted(page),
     )
+    taken: set[str] = set()
     for key, group in by_key.items():
         code = objections.get(key)
         for decision in group:
             if code and decision.judgement.allowed:
                 decision.judgement = replace(decision.judgement, allowed=False, code=code, withdrawn=True)
-        objector = next((decision for decision in group if decision.said_no), None)
+        # The last one: readings of one record that came before it go no further.
+        objector = next((decision for decision in reversed(group) if decision.said_no and not decision.older), None)
         if objector is not None:
-            objector.holders = holders.get(key, ())
+            objector.holders = tuple(name for name in holders.get(key, ()) if name not in taken)
+            taken.update(objector.holders)
+
+
+async def heed_objections_of_shop(running: Running, decisions: Sequence[Decision]) -> None:
+    """An order goes out only for somebody who passes now (PRODUCT 3.9): also not for whose address another customer of
+    the shop has said "no"."""
+    keys_of = {id(d): address_key(running, d.judgement.address) for d in decisions if d.judgement.allowed}
+    rows = await ledger.objections_of_shop(
+        running.outside.database, sync_id=running.facts.sync_id, address_keys=sorted(set(keys_of.values()))
+    )
+    for decision in decisions if rows else ():
+        subject = decision.record.subject
+        no = next(
+            (row["code"] for row in rows
+             if row["address_key"] == keys_of.get(id(decision)) and subject and row["record"] != subject.id),
+            None,
+        )  # fmt: skip
+        if no and decision.judgement.allowed:
+            decision.judgement = replace(decision.judgement, allowed=False, code=no)
+
+
+def destination_no(running: Running, contact: Contact | None) -> str | None:
+    """The destination's "no" to what this sync writes; orders heed every list that our syncs put people on."""
+    lists = (running.rule.list_id,) if running.rule.list_id is not None else (*running.lists, None)
+    found = (consent.destination_side(contact, list_id, suppressed=False) for list_id in lists)
+    return next((no for no in found if no), None)
 
 
 def contact_object(record: Record) -> str:
@@ -218,12 +288,13 @@ def object_of(effect: Effect) -> str:
 
 async def remember(running: Running, decisions: Sequence[Decision]) -> dict[str, Memory]:
     objects: set[str] = set()
-    for decision in decisions:
+    for number, decision in enumerate(decisions):
+        if number % BREATH == 0:
+            await asyncio.sleep(0)
         if decision.older:
             continue
         if decision.state is None and decision.judgement.allowed:
-            effects = running.mapper.effects(decision.record, decision.judgement.address)
-            decision.items = [Item(effect=effect, object=object_of(effect)) for effect in effects]
+            decision.items = _effects(running, decision)
             objects.update(item.object for item in decision.items)
         elif running.stream is Stream.CUSTOMERS:
             objects.update((contact_object(decision.record), *decision.holders))
@@ -331,6 +402,8 @@ def _compare(running: Running, decision: Decision, item: Item, memory: Memory, r
         item.state = RecordState.ALREADY_DELIVERED if again else RecordState.UNCHANGED
     elif memory.read_no > read_no:
         item.state = RecordState.SUPERSEDED
+    elif item.withdraws:
+        return
     elif memory.open_digest is None and memory.rejected_digest == item.effect.digest:
         decided = memory.rejected_state == RecordState.SET_ASIDE
         item.state = RecordState.SET_ASIDE if decided else sending.rejected(running)
@@ -367,7 +440,7 @@ async def look(running: Running, asking: Sequence[Decision]) -> None:
 
 
 def _meet(running: Running, decision: Decision, contact: Contact | None) -> None:
-    no = consent.destination_side(contact, running.rule.list_id, suppressed=False)
+    no = destination_no(running, contact)
     if no:
         decision.refuse(no)
     elif contact is None:
@@ -375,6 +448,32 @@ def _meet(running: Running, decision: Decision, contact: Contact | None) -> None
     else:
         for item in decision.items:
             item.destination_id = contact.id
+
+
+async def _name_withdrawn(running: Running, decisions: Sequence[Decision]) -> None:
+    """Whom a withdrawal is about, where an earlier write may have landed at a contact that does not bear our id.
+
+    That call was cut off before it could tell; the address still leads there.
+    """
+    unnamed = {
+        decision.judgement.address: [item for item in decision.items if item.withdraws and _is_unnamed(item)]
+        for decision in decisions
+        if decision.judgement.address
+    }
+    asked = sorted(address for address, items in unnamed.items() if address and items)
+    if not asked:
+        return
+    await sending.prove(running)
+    contacts = await running.connected.destination.look_address(asked)
+    for address in asked:
+        contact = contacts.get(address)
+        for item in unnamed[address] if contact is not None else ():
+            item.destination_id = contact.id if contact else ""
+
+
+def _is_unnamed(item: Item) -> bool:
+    memory = item.memory
+    return item.open and memory is not None and memory.may_have_landed and not memory.destination_id
 
 
 async def _claim(running: Running, decisions: Sequence[Decision], read_no: int) -> None:
@@ -481,7 +580,7 @@ async def _look_again(running: Running, asking: Sequence[Decision]) -> None:
     for decision in asking:
         for item in (item for item in decision.items if item.open):
             contact = contacts.get(item.effect.subject_id)
-            no = consent.destination_side(contact, running.rule.list_id, suppressed=False)
+            no = destination_no(running, contact)
             if no or contact is None:
                 item.state, item.code = RecordState.REFUSED, no or consent.SUPPRESSED
                 decision.dropped[item.object] = item.code
@@ -524,8 +623,8 @@ def tally(
         states=states,
         reasons=Counter(decision.reason for decision in refused if decision.final is RecordState.REFUSED),
         refusals=tuple(_refusal(running, decision) for decision in refused if not _has_row(decision)),
-        objections=_objections(running, decisions),
         willing=_willing(running, decisions),
+        anew=tuple({d.record.id for d in decisions if not _is_remembered(d)}),
         good_contacts=_good_contacts(running, decisions),
         dropped={name: code for decision in decisions for name, code in decision.dropped.items()},
         set_aside=tuple(
@@ -540,7 +639,9 @@ def tally(
 
 
 def _objections(running: Running, decisions: Sequence[Decision]) -> tuple[Objection, ...]:
-    """The "no" of each record that has an address. One without keeps what was known of it."""
+    """The "no" of each customer that has an address. One without keeps what was known of it."""
+    if running.stream is not Stream.CUSTOMERS:
+        return ()
     said = {
         d.record.id: Objection(d.record.id, address_key(running, d.judgement.address), d.said_no)
         for d in decisions
@@ -549,16 +650,23 @@ def _objections(running: Running, decisions: Sequence[Decision]) -> tuple[Object
     return tuple(said.values())
 
 
+def _is_remembered(decision: Decision) -> bool:
+    """Whether a dead letter of an earlier reading still stands for it: nothing was tried anew."""
+    return decision.older or any(i.state is RecordState.SET_ASIDE and i.claimed is None for i in decision.items)
+
+
 def _willing(running: Running, decisions: Sequence[Decision]) -> tuple[str, ...]:
-    """Customers whose record says no "no" any more, in any reading of it on the page."""
+    """Customers whose record says "yes", in every reading of it on the page. Nothing less lifts what they said before:
+    neither a word that we do not know, nor one that has merely gone."""
     if running.stream is not Stream.CUSTOMERS:
         return ()
-    unwilling = {decision.record.id for decision in decisions if decision.said_no}
+    unwilling = {decision.record.id for decision in decisions if not decision.said_yes}
     return tuple(sorted({decision.record.id for decision in decisions} - unwilling))
 
 
 async def keep(connection: Cursor, running: Running, tally: Tally, read_no: int) -> None:
     """Keep what a decided page leaves behind, in the transaction that moves over it."""
+    await ledger.close_outlived(connection, running.lease, tally.anew, read_no=read_no)
     await ledger.note_refused(
         connection,
         running.lease,
@@ -568,9 +676,7 @@ async def keep(connection: Cursor, running: Running, tally: Tally, read_no: int)
         read_no=read_no,
         looked=tally.looked,
     )
-    await ledger.note_objections(
-        connection, sync_id=running.facts.sync_id, objections=tally.objections, willing=tally.willing
-    )
+    await ledger.drop_objections(connection, sync_id=running.facts.sync_id, willing=tally.willing)
     await ledger.drop(connection, running.lease, tally.dropped)
     await ledger.set_aside(connection, running.lease, tally.set_aside)
 

@@ -69,7 +69,8 @@ class Memory:
 REMEMBER = f"""
 SELECT p.object, coalesce(t.seq, 0) AS seq, coalesce(t.payload_digest, '') AS payload_digest,
        coalesce(t.delivery_key, '') AS delivery_key, coalesce(t.read_no, 0) AS read_no,
-       coalesce(t.address_key, '') AS address_key, coalesce(t.destination_id, '') AS destination_id,
+       coalesce(t.address_key, '') AS address_key,
+       coalesce(nullif(t.destination_id, ''), o.destination_id, '') AS destination_id,
        t.granted_at, t.withdrawn_at, t.settled_at, o.payload_digest AS open_digest,
        o.state AS open_state, o.address_key AS open_address_key,
        r.payload_digest AS rejected_digest, r.state AS rejected_state, r.code AS rejected_code,
@@ -124,15 +125,15 @@ WHERE NOT object = ANY(%(own)s) GROUP BY address_key
 
 
 async def others_of_addresses(
-    database: Database, *, sync_id: int, address_keys: Sequence[str], except_records: Sequence[str]
+    database: Database, *, sync_id: int, address_keys: Sequence[str], telling: Sequence[str], page: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """By address key: the code of another record's "no", and the contacts that are on the list under that address,
-    or may be. ``except_records`` are judged by what they say now."""
+    or may be. ``telling`` records are judged by what they say now; those of the ``page`` leave by themselves."""
     values = {
         "sync": sync_id,
         "keys": list(address_keys),
-        "records": list(except_records),
-        "own": [f"{EffectKind.CONTACT}:{record}" for record in except_records],
+        "records": list(telling),
+        "own": [f"{EffectKind.CONTACT}:{record}" for record in page],
     }
     objections = await database.rows(OBJECTIONS, values)
     holders = await database.rows(HOLDERS, values)
@@ -140,6 +141,31 @@ async def others_of_addresses(
         {row["address_key"]: row["code"] for row in objections},
         {row["address_key"]: tuple(row["objects"]) for row in holders},
     )
+
+
+OBJECTIONS_OF_SHOP = """
+SELECT o.address_key, o.record, o.code FROM syncs_objection o JOIN syncs_sync other ON other.id = o.sync_id
+JOIN syncs_sync mine ON mine.source_id = other.source_id AND mine.destination_id = other.destination_id
+WHERE mine.id = %(sync)s AND o.address_key = ANY(%(keys)s) ORDER BY o.record
+"""
+
+
+async def objections_of_shop(database: Database, *, sync_id: int, address_keys: Sequence[str]) -> list[Row]:
+    """Who says "no" for these addresses to any sync between the same two accounts: address_key, record, code."""
+    return await database.rows(OBJECTIONS_OF_SHOP, {"sync": sync_id, "keys": list(address_keys)})
+
+
+SIBLING_TARGETS = """
+SELECT other.target FROM syncs_sync other
+JOIN syncs_sync mine ON mine.source_id = other.source_id AND mine.destination_id = other.destination_id
+WHERE mine.id = %s AND other.first_published_at IS NOT NULL
+"""
+
+
+async def lists_of_shop(database: Database, *, sync_id: int) -> tuple[int, ...]:
+    """The destination's lists that syncs between the same two accounts put people on."""
+    targets = [row["target"] for row in await database.rows(SIBLING_TARGETS, [sync_id])]
+    return tuple(sorted({int(target.rpartition(":list:")[2]) for target in targets if ":list:" in target}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +187,16 @@ WHERE (syncs_objection.address_key, syncs_objection.code) <> (EXCLUDED.address_k
 WILLING = "DELETE FROM syncs_objection WHERE sync_id = %s AND record = ANY(%s)"
 
 
-async def note_objections(
-    cursor: Cursor, *, sync_id: int, objections: Sequence[Objection], willing: Sequence[str]
-) -> None:
-    """Remember who says "no" now, and forget it of those who say so no longer."""
+async def note_objections(database: Database, *, sync_id: int, objections: Sequence[Objection]) -> None:
+    """Remember who says "no", before anything of their page goes out: a page that is never decided has said it too."""
     if objections:
         names = ("record", "address_key", "code")
         columns = {name: [getattr(one, name) for one in objections] for name in names}
-        await cursor.execute(OBJECT, {"sync": sync_id, **columns})
+        await database.rows(OBJECT, {"sync": sync_id, **columns})
+
+
+async def drop_objections(cursor: Cursor, *, sync_id: int, willing: Sequence[str]) -> None:
+    """Forget the "no" of records that say "yes" now, in the transaction that decides their page."""
     if willing:
         await cursor.execute(WILLING, [sync_id, list(willing)])
 
@@ -267,7 +295,9 @@ async def claim(
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How one claimed effect ended, or that it goes back to *claimed* (not stored) or to *in doubt*."""
+    """How one claimed effect ended, or that it goes back to *claimed* (not stored) or to *in doubt*.
+
+    ``unknown``: an earlier call of it may have landed, so whatever comes next is sent (PRODUCT 2.4)."""
 
     id: int
     state: DeliveryState
@@ -276,6 +306,7 @@ class Settlement:
     destination_id: str = ""
     granted: bool = False
     suppress: bool = False
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +332,8 @@ WITH held AS MATERIALIZED (
 ),
 ended AS MATERIALIZED (
     SELECT * FROM unnest(%(id)s::bigint[], %(state)s::text[], %(code)s::text[], %(sentence)s::text[],
-        %(destination_id)s::text[], %(granted)s::bool[], %(suppress)s::bool[])
-    AS e (id, state, code, sentence, destination_id, granted, suppress)
+        %(destination_id)s::text[], %(granted)s::bool[], %(suppress)s::bool[], %(unknown)s::bool[])
+    AS e (id, state, code, sentence, destination_id, granted, suppress, unknown)
 ),
 settled AS (
     UPDATE syncs_delivery d SET state = e.state, code = e.code, sentence = e.sentence, granted = e.granted,
@@ -310,7 +341,7 @@ settled AS (
         settled_at = CASE WHEN e.state IN ('claimed', 'in_doubt') THEN NULL ELSE vigil_now() END
     FROM ended e
     WHERE d.id = e.id AND d.fence = %(fence)s AND d.state IN ('sending', 'in_doubt')
-    RETURNING d.*, e.suppress
+    RETURNING d.*, e.suppress, e.unknown
 ),
 remembered AS (
     INSERT INTO syncs_tombstone AS t (sync_id, object, seq, payload_digest, delivery_key, read_no, address_key,
@@ -324,6 +355,10 @@ remembered AS (
         granted_at = coalesce(EXCLUDED.granted_at, t.granted_at),
         withdrawn_at = coalesce(EXCLUDED.withdrawn_at, t.withdrawn_at), settled_at = EXCLUDED.settled_at
     WHERE t.seq < EXCLUDED.seq AND t.read_no <= EXCLUDED.read_no
+),
+forgotten AS (
+    UPDATE syncs_tombstone t SET payload_digest = '' FROM settled s
+    WHERE s.unknown AND s.state <> 'written' AND t.sync_id = s.sync_id AND t.object = s.object
 ),
 kept_out AS (
     INSERT INTO syncs_suppression (workspace_id, address_key, reason, seen_at)
@@ -370,6 +405,7 @@ async def step(
         "destination_id": text_array(s.destination_id for s in settle),
         "granted": [s.granted for s in settle],
         "suppress": [s.suppress for s in settle],
+        "unknown": [s.unknown for s in settle],
     }
     values = {**lease.held, **columns, "run": run_id, "version": version_id, "workspace": workspace_id}
     row = await database.row(STEP, {**values, "send": list(send), "call": call})
@@ -438,6 +474,19 @@ async def note_refused(
     columns["evidence"] = json_array(one.evidence for one in refusals)
     values = {**lease.held, **columns, "run": run_id, "lane": lane, "read_no": read_no, "looked": looked}
     await cursor.execute(NOTE_REFUSED, values)
+
+
+OUTLIVED = """
+UPDATE syncs_delivery d SET state = 'superseded'
+WHERE d.sync_id = %(sync)s AND d.state IN ('deferred', 'set_aside') AND d.record = ANY(%(records)s)
+  AND d.read_no < %(read_no)s AND d.fence <= %(fence)s
+"""
+
+
+async def close_outlived(cursor: Cursor, lease: Lease, records: Sequence[str], *, read_no: int) -> None:
+    """Close what earlier readings had deferred or set aside of ``records``, which this page decides anew."""
+    if records:
+        await cursor.execute(OUTLIVED, {**lease.held, "records": list(records), "read_no": read_no})
 
 
 DROP = """

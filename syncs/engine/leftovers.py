@@ -1,4 +1,4 @@
-"""Claims that are still open, of orders that are decided otherwise by now (PRODUCT 2.4).
+"""Claims that are still open, of records that are decided otherwise by now (PRODUCT 2.4).
 
 An event was out when the answer was lost; before its next attempt its person left, or the rule changed. Nothing of it
 goes out any more, and nothing would ever settle it: it would be in doubt for good, and if it had landed, a later change
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from connectors.errors import InDoubt, Passing
-from connectors.protocol import Doubt, EffectKind, Stream
+from connectors.protocol import Contact, Doubt, EffectKind, Stream
 from syncs.domain.lifecycle import UNDECIDED, DeliveryState, RecordState
 from syncs.engine import ledger, sending
 from syncs.engine.database import Row
@@ -23,12 +23,10 @@ MAY_HAVE_LANDED = "An earlier call may have landed. Nothing was sent again."
 
 
 async def settle(running: Running, decisions: "Sequence[Decision]") -> Exception | None:
-    """Close what earlier readings of decided orders left open. Answers the passing error that keeps it open.
+    """Close what earlier readings of decided records left open. Answers the passing error that keeps it open.
 
-    Contacts leave nothing: the withdrawal takes their claim over.
+    A contact that must come off the list is no leftover: its withdrawal takes the claim over.
     """
-    if running.stream is not Stream.ORDERS:
-        return None
     decided = {d.record.id: d for d in decisions if not d.older and d.final not in UNDECIDED}
     left = await ledger.take_open(
         running.outside.database, running.lease, run_id=running.facts.run_id, records=sorted(decided)
@@ -39,12 +37,42 @@ async def settle(running: Running, decisions: "Sequence[Decision]") -> Exception
     rows = [row for row in left if row["state"] != DeliveryState.CLAIMED]
     if not rows:
         return None
+    settlements = _contacts if running.stream is Stream.CUSTOMERS else _orders
     try:
-        landed = await _landed(running, rows, decided)
+        await sending.settle(running, await settlements(running, rows, decided))
     except (Passing, InDoubt) as error:
         return error
-    await sending.settle(running, [_settlement(row, decided[row["record"]], landed) for row in rows])
     return None
+
+
+async def _contacts(running: Running, rows: Sequence[Row], decided: "dict[str, Decision]") -> list[Settlement]:
+    """Whether the person is on the list, the destination says. Without an address to ask by it stays in doubt: if the
+    write landed, a later "no" must still find that it may have."""
+    asked = {row["id"]: decided[row["record"]].judgement.address for row in rows}
+    addresses = sorted({address for address in asked.values() if address})
+    if not addresses:
+        return []
+    await sending.pause(running, max(row["seconds_left"] for row in rows))
+    await sending.prove(running)
+    found = await running.connected.destination.look_address(addresses)
+    return [
+        _contact_settlement(running, row, decided[row["record"]], found.get(address))
+        for row in rows
+        if (address := asked[row["id"]])
+    ]
+
+
+def _contact_settlement(running: Running, row: Row, decision: "Decision", contact: "Contact | None") -> Settlement:
+    if contact is not None and running.rule.list_id in contact.lists:
+        return Settlement(row["id"], DeliveryState.WRITTEN, destination_id=contact.id, granted=True)
+    code = _code(decision)
+    state = DeliveryState.REFUSED if code else DeliveryState.SUPERSEDED
+    return Settlement(row["id"], state, code, unknown=True)
+
+
+async def _orders(running: Running, rows: Sequence[Row], decided: "dict[str, Decision]") -> list[Settlement]:
+    landed = await _landed(running, rows, decided)
+    return [_settlement(row, decided[row["record"]], landed) for row in rows]
 
 
 async def _landed(running: Running, rows: Sequence[Row], decided: "dict[str, Decision]") -> frozenset[str]:
@@ -78,7 +106,8 @@ def _settlement(row: Row, decision: "Decision", landed: frozenset[str]) -> Settl
         return Settlement(row["id"], DeliveryState.WRITTEN)
     code = _code(decision)
     state = DeliveryState.REFUSED if code else DeliveryState.SUPERSEDED
-    return Settlement(row["id"], state, code, "" if row["append"] else MAY_HAVE_LANDED)
+    sentence = "" if row["append"] else MAY_HAVE_LANDED
+    return Settlement(row["id"], state, code, sentence, unknown=not row["append"])
 
 
 def _code(decision: "Decision") -> str:

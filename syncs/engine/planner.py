@@ -177,7 +177,8 @@ async def plan_reconciles(database: Database, most: int = 50) -> list[int]:
 
 
 LONG_DEFERRED = """
-SELECT s.workspace_id, s.id AS sync_id, count(*) AS records FROM syncs_delivery d JOIN syncs_sync s ON s.id = d.sync_id
+SELECT s.workspace_id, s.id AS sync_id, count(DISTINCT d.record) AS records
+FROM syncs_delivery d JOIN syncs_sync s ON s.id = d.sync_id
 WHERE d.state = 'deferred' AND d.settled_at < vigil_now() - %s GROUP BY s.workspace_id, s.id
 """
 NO_LONGER_DEFERRED = """

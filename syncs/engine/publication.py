@@ -22,7 +22,8 @@ FACTS = """
 SELECT r.id AS run_id, r.lane, r.failures, r.proof->>'version_asked' AS version_asked,
        coalesce(r.expected, (SELECT c.counted FROM syncs_cursor c WHERE c.sync_id = r.sync_id AND c.lane = r.lane))
            AS expected, r.cancel_asked_at IS NOT NULL AS cancelled, r.force, r.created_at,
-       coalesce((r.states->>'set_aside')::int, 0) AS set_aside,
+       (SELECT count(*) FROM syncs_delivery d WHERE d.sync_id = r.sync_id AND d.run_id = r.id
+            AND d.state = 'set_aside') AS set_aside,
        (SELECT max(a.id) FROM syncs_attempt a WHERE a.run_id = r.id) AS attempt_id,
        s.id AS sync_id, s.name AS sync_name, s.workspace_id, s.state, s.published_id, s.changed_at,
        s.first_published_at, v.id AS version_id, v.number AS version_number, v.digest, v.digest_method, v.document,

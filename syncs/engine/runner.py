@@ -21,7 +21,7 @@ from syncs.domain import retry
 from syncs.domain.evidence import Evidence
 from syncs.domain.lifecycle import PROVEN, Lane, Outcome, Phase, Verdict
 from syncs.domain.mapping import Mapper
-from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, publication, sending, starting
+from syncs.engine import again, batch, crash, cursor, evidence, findings, lease, ledger, publication, sending, starting
 from syncs.engine.batch import Tally
 from syncs.engine.cursor import Read
 from syncs.engine.database import Cursor, Row
@@ -151,6 +151,7 @@ async def _read_and_write(running: Running) -> Outcome:
 async def _open(running: Running) -> Read:
     """Prove the connections and open the read, or go on with the one that is open."""
     facts, database = running.facts, running.outside.database
+    running.lists = await ledger.lists_of_shop(database, sync_id=facts.sync_id)
     now = facts.now
     open_ = await database.row(
         "SELECT until FROM syncs_cursor WHERE sync_id = %s AND lane = %s AND until IS NOT NULL",
@@ -200,6 +201,7 @@ async def _begin(running: Running, read: Read) -> Read:
     """Start the window at its first page, with the source's own count before it."""
     source = running.connected.source
     counted = await source.count(running.stream, read.window)
+    running.expected = counted.records
     await running.outside.database.rows(
         "UPDATE syncs_run SET expected = %s, states = '{}', refusals = '{}' WHERE id = %s",
         [counted.records, running.facts.run_id],
@@ -575,8 +577,8 @@ async def _lose(connection: Cursor, held: Lease, run: Row, ended: Ended) -> Outc
 DEATHS = 5
 """Starts without progress or end that fail a run (PRODUCT 3.5)."""
 WORKER_DIED = (
-    f"The worker died {DEATHS} times in a row while it worked on this run, without moving the cursor. "
-    "Look at the worker's log, then run it again."
+    f"This run was started {DEATHS} times in a row, and each time its worker or its slot was lost before the cursor "
+    "moved. Look at the worker's log, then run it again."
 )
 
 

@@ -58,6 +58,8 @@ class Running:
     ending: asyncio.Event
     pages: int = 0
     set_aside: int = 0
+    expected: int | None = None
+    lists: tuple[int, ...] = ()
     possible_duplicates: int = 0
     yielding: bool = False
     looked_at: float = 0.0

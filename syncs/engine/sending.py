@@ -86,12 +86,15 @@ def rejected(running: Running) -> RecordState:
 
     Its ledger row is *failed* until the page is decided: set aside by an attempt that died, it would be nobody's error.
     """
-    total = max(running.facts.expected or 0, running.set_aside + 1)
+    total = max(running.expected or running.facts.expected or 0, running.set_aside + 1)
     budget: limits.RejectBudget = running.rule.budget
     if not budget.allows(running.facts.set_aside + running.set_aside + 1, total):
         return RecordState.FAILED
     running.set_aside += 1
     return RecordState.SET_ASIDE
+
+
+NO_WITHDRAWAL = frozenset({Landing.REJECTED, Landing.REFUSED, Landing.DEFERRED})
 
 
 async def prove(running: Running) -> None:
@@ -403,7 +406,10 @@ class Pipeline:
         if receipt.landing is not Landing.PASSING:
             item.state = state
         item.code, item.sentence = receipt.code, receipt.sentence
-        if receipt.landing is Landing.REJECTED:
+        if item.withdraws and receipt.landing in NO_WITHDRAWAL:
+            # Bound by no budget, and undecided until it worked (PRODUCT 3.8).
+            delivery, item.state = DeliveryState.FAILED, RecordState.FAILED
+        elif receipt.landing is Landing.REJECTED:
             item.state = rejected(self.running)
         self.settlements.append(
             Settlement(
@@ -414,6 +420,7 @@ class Pipeline:
                 destination_id=receipt.destination_id or "",
                 granted=receipt.grants,
                 suppress=receipt.suppress,
+                unknown=item.unsent_state is DeliveryState.IN_DOUBT and not item.effect.append,
             )
         )
 

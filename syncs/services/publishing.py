@@ -304,6 +304,8 @@ def sync_publish(
         raise PublicationInvalid(
             _("Another sync already writes to this target. Two syncs may not share one: choose another list.")
         ) from None
+    # The schedule before its runs, as the planner locks them: two orders would deadlock when a start comes due now.
+    list(Schedule.objects.select_for_update().filter(sync=locked))
     runs.end_waiting(locked, Outcome.SUPERSEDED, SUPERSEDED)
     _plan_from(locked, now)
     Finding.objects.filter(sync=locked, code__in=["paused", "run_failed"], resolved_at=None).update(

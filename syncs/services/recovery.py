@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.db import transaction
 
@@ -56,6 +56,10 @@ async def _count(sync_id: int, stream: Stream, window: Window) -> Count:
         await connected.close()
 
 
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""Before it there is nothing to read, and below it lie instants that neither the database nor a clock can hold."""
+
+
 @transaction.atomic
 def cursor_reset(actor: Actor, sync: Sync, lane: Lane, *, to: datetime | None, reason: str) -> Cursor:
     """Set a lane's watermark, and drop the read it had open. What was delivered stays known by its tombstones.
@@ -68,6 +72,8 @@ def cursor_reset(actor: Actor, sync: Sync, lane: Lane, *, to: datetime | None, r
         raise PublicationInvalid("A run of this sync is open and owns the cursor: wait for its end or cancel it.")
     cursor, _ = Cursor.objects.select_for_update().get_or_create(sync=locked, lane=lane.value)
     before = cursor.watermark
+    if to is not None and to < EARLIEST:
+        raise PublicationInvalid("No shop is older than the year 2000: choose a later instant, or the beginning.")
     if to is not None and to > (before or database_now()):
         raise PublicationInvalid("A cursor is only set back: what lies between would never be read.")
     cursor.watermark, cursor.since, cursor.until = to, None, None

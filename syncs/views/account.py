@@ -70,10 +70,23 @@ def _too_soon(wait: timedelta) -> str:
 
 
 # --- The first step ---------------------------------------------------------------------------------------------------
+class LogInForm(AuthenticationForm):
+    """Nobody's name is longer than a name may be: such a one is not asked about, and not written down."""
+
+    def clean(self) -> dict[str, Any]:
+        if len(self.cleaned_data.get("username", "")) > NAME_LIMIT:
+            raise self.get_invalid_login_error()
+        return super().clean()
+
+
+NAME_LIMIT: Final = 150
+
+
 class LogIn(LoginView):
     """The password. Whoever has a second factor is logged in only after it."""
 
     redirect_authenticated_user = True
+    form_class = LogInForm
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         user = form.get_user()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta, tzinfo
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.utils.translation import gettext_lazy as _lazy
@@ -37,6 +37,17 @@ class RetryForm(ReasonForm):
     code = forms.CharField(max_length=60, required=False, widget=forms.HiddenInput)
 
 
+EARLIEST: Final = date(1970, 1, 1)
+LATEST: Final = date(9000, 1, 1)
+"""Beyond these no record lies; at both ends of the calendar a zone leads out of it."""
+
+
+def plausible(at: datetime) -> None:
+    """Raises ValidationError for an instant that no clock was ever at."""
+    if not EARLIEST <= at.date() <= LATEST:
+        raise forms.ValidationError(_lazy("Write a date and a time, such as 2026-10-08 14:05."))
+
+
 class CursorForm(forms.Form):
     """Which lane goes back, and how far. Without an instant: to the beginning."""
 
@@ -48,6 +59,7 @@ class CursorForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
         error_messages={"invalid": _lazy("Write a date and a time, such as 2026-10-08 14:05.")},
+        validators=[plausible],
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -66,7 +78,10 @@ class ResetForm(ReasonForm):
 
     lane = forms.ChoiceField(choices=[(lane.value, lane.value) for lane in Lane], widget=forms.HiddenInput)
     to = forms.DateTimeField(
-        required=False, widget=forms.HiddenInput, input_formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"]
+        required=False,
+        widget=forms.HiddenInput,
+        input_formats=["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z"],
+        validators=[plausible],
     )
 
 
@@ -84,7 +99,10 @@ class DatesForm(forms.Form):
 
 
 def _begins(day: date | None, zone: tzinfo, after: timedelta = timedelta(0)) -> datetime | None:
-    return datetime.combine(day + after, time(), tzinfo=zone) if day is not None else None
+    """Dates that no record can have ask for nothing."""
+    if day is None or not EARLIEST <= day <= LATEST:
+        return None
+    return datetime.combine(day + after, time(), tzinfo=zone)
 
 
 class RunsForm(DatesForm):

@@ -212,3 +212,10 @@ def test_an_address_is_believed_only_from_proxies_that_are_ours(
     settings.VIGIL_PROXIES = proxies
     request = RequestFactory().get("/", REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=header)
     assert throttling.client_address(request) == address
+
+
+@pytest.mark.parametrize("length", [151, 300, 5_000])
+def test_a_name_longer_than_any_is_answered_like_a_wrong_one_and_not_written_down(person: User, length: int) -> None:
+    answer = tried("x" * length, "whatever")
+    assert answer.status_code == 200
+    assert not AccessAttempt.objects.filter(username__startswith="xxx").exists()

@@ -905,3 +905,25 @@ def test_anonymous_people_come_to_the_log_in_page(place: Workspace) -> None:
     sync = factories.healthy(place)
     for more in ("runs", "consent", "recovery"):
         assert Client().get(path(sync, more)).status_code == 302
+
+
+@pytest.mark.parametrize("days", ["since=0001-01-01", "until=9999-12-31", "since=0001-01-01&until=9999-12-31"])
+def test_dates_at_the_ends_of_the_calendar_ask_for_nothing(place: Workspace, days: str) -> None:
+    place.zone = "Europe/Berlin"
+    place.save()
+    sync = factories.published(place)
+    client = browser(place)
+    for page in ("runs/", "runs.csv", "runs.json"):
+        assert client.get(f"{path(sync)}{page}?{days}").status_code == 200
+    assert client.get(f"/w/{place.slug}/activity/?{days}").status_code == 200
+
+
+@pytest.mark.parametrize("to", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:00-12:00", "1850-01-01T00:00:00+00:00"])
+def test_a_cursor_is_not_set_to_an_instant_that_no_clock_was_at(place: Workspace, to: str) -> None:
+    sync = factories.published(place)
+    client = browser(place, Role.PUBLISHER)
+    Cursor.objects.create(sync=sync, lane="scheduled", watermark=NOW)
+    asked = {"lane": "scheduled", "to": to, "reason": "x"}
+    assert client.post(path(sync, "recovery", "cursor", "reset"), asked).status_code in (302, 422)
+    assert Cursor.objects.get(sync=sync, lane="scheduled").watermark == NOW
+    assert client.get(path(sync, "recovery")).status_code == 200

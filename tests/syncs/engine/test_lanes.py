@@ -13,6 +13,7 @@ from django.db import connection, connections
 from connectors import errors, memory
 from connectors.memory import Fault
 from connectors.protocol import EffectKind, Landing, Receipt
+from syncs.domain import rule as rules
 from syncs.domain.lifecycle import Lane
 from syncs.engine import planner
 from syncs.engine.database import Database, parameters
@@ -23,7 +24,6 @@ from syncs.services import (
     deliveries_retry,
     delivery_set_aside,
     schedule_set,
-    sync_create,
     vigil,
 )
 from syncs.services.actors import database_now
@@ -129,13 +129,12 @@ def test_the_daily_second_look_finds_what_the_index_hid_case_read_03() -> None:
 
 def beside(house: House, rule: dict[str, Any], name: str) -> House:
     """Another sync between the same two connections."""
-    sync = sync_create(
-        vigil(),
-        house.sync.workspace,
+    sync = Sync.objects.create(
+        workspace=house.sync.workspace,
         name=name,
         source=Connection.objects.get(pk=house.sync.source_id),
         destination=Connection.objects.get(pk=house.sync.destination_id),
-        rule=rule,
+        draft=rules.document(rules.parse(rule)),
     )
     twin = House(house.source, house.destination, sync, at=house.at)
     twin.publish()

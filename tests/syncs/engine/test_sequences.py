@@ -313,6 +313,67 @@ def test_an_order_in_doubt_whose_customer_left_is_closed_too() -> None:
     assert closed.sentence == "An earlier call may have landed. Nothing was sent again."
 
 
+def test_an_order_closed_in_doubt_is_sent_again_when_its_customer_comes_back() -> None:
+    """A, then B in doubt, then A: what the destination holds is not known, so nothing counts as unchanged."""
+    house = orders_house()
+    house.terms = replace(house.terms, retry_scale=1.0)
+    house.destination.traits = memory.some_traits(deadline=timedelta(milliseconds=50))
+    house.source.put(order(100, amount="10.00"))
+    house.run(Lane.MANUAL)
+    at = house.soon()
+    house.source.put(order(100, amount="20.00", updated_at=at))
+    house.destination.fail("write", Fault(error=memory.lost(), after=True))
+    house.start(Lane.MANUAL)
+    house.work()
+    said_no = Subject("1", "c1@shop.example", UNSUBSCRIBED)
+    house.source.put(replace(order(100, amount="20.00", updated_at=at), subject=said_no))
+    assert go_on(house).refusals == {"unsubscribed": 1}
+    house.source.put(order(100, amount="10.00", updated_at=house.soon()))
+    assert house.run(Lane.MANUAL).states == {"written": 1}
+    assert house.destination.orders["100"].amount == "10.00"
+
+
+def test_a_record_beyond_all_limits_is_an_unreadable_read_and_no_fault_of_ours() -> None:
+    house = House.build()
+    house.source.put(replace(customer(1), fields={"id": "1", "big": 2**60}))
+    run = house.run()
+    assert (run.outcome, run.error_code) == ("unreadable", "record_beyond_limits")
+
+
+def test_a_contact_in_doubt_that_goes_no_further_is_looked_for_and_closed() -> None:
+    house = House.build({**CONTACTS, "filter": "firstName == 'Ada'"})
+    in_doubt_create(house)
+    house.source.put(customer(1, "Bo"))
+    run = go_on(house)
+    assert (run.outcome, run.states) == ("succeeded", {"filtered": 1})
+    assert house.states() == {"written": 1}, "it had landed, and is known to have"
+    house.source.put(customer(1, "Bo", updated_at=house.soon(), said=UNSUBSCRIBED))
+    house.run()
+    assert lists(house) == set()
+
+
+def test_what_waited_is_closed_when_a_newer_reading_is_decided() -> None:
+    house = House.build(ORDERS, name="Orders")
+    house.source.put(order(100))
+    for _ in range(2):
+        house.run(Lane.MANUAL)
+        house.source.put(order(100, updated_at=house.soon()))
+    assert house.run(Lane.MANUAL).states == {"deferred": 1}
+    assert house.states()["deferred"] == 1
+    house.destination.add_person("c1@shop.example", "memory:1:1")
+    house.source.put(order(100, amount="13.00", updated_at=house.soon()))
+    assert house.run(Lane.MANUAL).states == {"written": 1}
+    assert "deferred" not in house.states()
+
+
+def test_the_first_slice_knows_how_many_records_its_budget_is_of() -> None:
+    house = House.build({**CONTACTS, "on_rejected": "set_aside", "ratio": "0.5", "cap": 20}, page_size=5)
+    for number in range(1, 21):
+        house.source.put(customer(number))
+    house.destination.fail("write", *rejecting(3))
+    assert house.run().states == {"written": 17, "set_aside": 3}
+
+
 # --- What must not stand in the way -----------------------------------------------------------------------------------
 
 
