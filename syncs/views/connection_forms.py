@@ -151,8 +151,8 @@ class NewSyncForm(forms.Form):
         widget=forms.RadioSelect,
         error_messages={"required": _lazy("Choose what is copied.")},
     )
-    source = forms.ChoiceField(label=_lazy("From"))
-    destination = forms.ChoiceField(label=_lazy("To"))
+    source = forms.ChoiceField(label=_lazy("Source"))
+    destination = forms.ChoiceField(label=_lazy("Destination"))
     list_id = forms.IntegerField(
         required=False,
         min_value=1,
