@@ -107,6 +107,9 @@ def backfill_start(actor: Actor, sync: Sync, *, since: datetime, until: datetime
         _open_read(locked, since, until)
     if waiting is None or waiting.state == RunState.WAITING:
         run = runs.run_start(actor, locked, lane=Lane.MANUAL)
+        if run.state == RunState.FINISHED:
+            # A start of the timetable came due in between: nothing of this is kept.
+            raise Collided(runs.COLLISION)
     else:
         run = waiting
     audit(

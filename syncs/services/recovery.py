@@ -74,7 +74,9 @@ def cursor_reset(actor: Actor, sync: Sync, lane: Lane, *, to: datetime | None, r
     before = cursor.watermark
     if to is not None and to < EARLIEST:
         raise PublicationInvalid("No shop is older than the year 2000: choose a later instant, or the beginning.")
-    if to is not None and to > (before or database_now()):
+    if to is not None and before is None:
+        raise PublicationInvalid("This lane has never read: it begins by itself where it should. Nothing is to be set.")
+    if to is not None and before is not None and to > before:
         raise PublicationInvalid("A cursor is only set back: what lies between would never be read.")
     cursor.watermark, cursor.since, cursor.until = to, None, None
     cursor.query_digest, cursor.after, cursor.anchor = "", None, None
