@@ -356,7 +356,8 @@ def state_of_the_house() -> list[tuple[Any, ...]]:
     tables = [name for name in connection.introspection.table_names() if name not in UNWATCHED]
     one = "SELECT '{0}', count(*), md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM \"{0}\" t"
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(one.format(table) for table in sorted(tables)))
+        # In order: the server may look at tables side by side.
+        cursor.execute(" UNION ALL ".join(one.format(table) for table in sorted(tables)) + " ORDER BY 1")
         return [tuple(row) for row in cursor.fetchall()]
 
 
