@@ -22,7 +22,7 @@ from unfold.paginator import InfinitePaginator
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from connectors.errors import ConnectorError
-from syncs import services
+from syncs import services, words
 from syncs.admin import columns, labels
 from syncs.errors import VigilError
 from syncs.models import Sync
@@ -54,6 +54,23 @@ def by_word(model: str, name: str) -> type[admin.SimpleListFilter]:
             return queryset.filter(**{name: value}) if value in dict(columns.WORDS[model, name]) else queryset
 
     return ByWord
+
+
+class ByHeadline(admin.SimpleListFilter):
+    """By a headline; a subclass says of whose. What is no headline is as if nothing was chosen."""
+
+    title = _("Health")
+    parameter_name = "health"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        return [(str(code), said) for code, said in words.HEALTH.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return self.chosen(queryset, str(value)) if value in set(words.Health) else queryset
+
+    def chosen(self, queryset: QuerySet[Any], headline: str) -> QuerySet[Any]:
+        raise NotImplementedError
 
 
 class OfSync(admin.SimpleListFilter):

@@ -27,26 +27,18 @@ from unfold.views import ChangeList
 from syncs import queries, services, words
 from syncs.admin import columns, kinds, labels
 from syncs.admin.columns import moment, plain, word, yes_or_no
-from syncs.admin.kinds import OfSync, Question, Shown, Uncounted, by_word
+from syncs.admin.kinds import ByHeadline, OfSync, Question, Shown, Uncounted, by_word
 from syncs.domain.lifecycle import RunState, SyncState
 from syncs.models import Lease, Preview, Run, Sync, Version
 from syncs.queries import previews, standing, watch
 from syncs.queries.sync import facts_of, latest
-from syncs.words import Health
 
 
-class ByHealth(admin.SimpleListFilter):
+class ByHealth(ByHeadline):
     """Syncs by their headline."""
 
-    title = _("Health")
-    parameter_name = "health"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(str(code), said) for code, said in words.HEALTH.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Sync]) -> QuerySet[Sync]:
-        value = self.value()
-        return watch.with_health(queryset, str(value), queries.now()) if value in set(Health) else queryset
+    def chosen(self, queryset: QuerySet[Sync], headline: str) -> QuerySet[Sync]:
+        return watch.with_health(queryset, headline, queries.now())
 
 
 class Judged(ChangeList):

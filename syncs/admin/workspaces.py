@@ -29,12 +29,11 @@ from unfold.views import ChangeList
 from syncs import queries, services, words
 from syncs.admin import columns, kinds, labels
 from syncs.admin.columns import moment, plain
-from syncs.admin.kinds import Question, Served
+from syncs.admin.kinds import ByHeadline, Question, Served
 from syncs.errors import NotFound
 from syncs.models import AuditEntry, Connection, Finding, Membership, Sync, Workspace
 from syncs.models.workspaces import Role
 from syncs.queries import watch
-from syncs.words import Health
 
 DEEDS_SHOWN: Final = 10
 LINES_SHOWN: Final = 100
@@ -55,18 +54,11 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         return zone
 
 
-class WorstHealth(admin.SimpleListFilter):
+class WorstHealth(ByHeadline):
     """Workspaces by the worst of their syncs."""
 
-    title = _("Health")
-    parameter_name = "health"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [(str(code), said) for code, said in words.HEALTH.items()]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Workspace]) -> QuerySet[Workspace]:
-        value = self.value()
-        return watch.with_worst(queryset, str(value), queries.now()) if value in set(Health) else queryset
+    def chosen(self, queryset: QuerySet[Workspace], headline: str) -> QuerySet[Workspace]:
+        return watch.with_worst(queryset, headline, queries.now())
 
 
 class SummedUp(ChangeList):

@@ -455,20 +455,21 @@ async def _name_withdrawn(running: Running, decisions: Sequence[Decision]) -> No
 
     That call was cut off before it could tell; the address still leads there.
     """
-    unnamed = {
-        decision.judgement.address: [item for item in decision.items if item.withdraws and _is_unnamed(item)]
+    unnamed = [
+        (address, item)
         for decision in decisions
-        if decision.judgement.address
-    }
-    asked = sorted(address for address, items in unnamed.items() if address and items)
-    if not asked:
+        if (address := decision.judgement.address)
+        for item in decision.items
+        if item.withdraws and _is_unnamed(item)
+    ]
+    if not unnamed:
         return
     await sending.prove(running)
-    contacts = await running.connected.destination.look_address(asked)
-    for address in asked:
+    contacts = await running.connected.destination.look_address(sorted({address for address, _ in unnamed}))
+    for address, item in unnamed:
         contact = contacts.get(address)
-        for item in unnamed[address] if contact is not None else ():
-            item.destination_id = contact.id if contact else ""
+        if contact is not None:
+            item.destination_id = contact.id
 
 
 def _is_unnamed(item: Item) -> bool:

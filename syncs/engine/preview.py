@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.errors import ConnectorError
 from connectors.protocol import Contact, Count, Identity, Page, Stream, Window
-from syncs.domain import consent
+from syncs.domain import consent, credential
 from syncs.domain.lifecycle import RecordState
 from syncs.engine import batch, publication
 from syncs.engine.batch import Decision
@@ -108,7 +108,7 @@ async def _find_blocks(running: Running, shown: Preview, source: Identity) -> No
         shown.blocks += [
             f"The destination has no attribute '{name}'. Create it there or map another." for name in lacking
         ]
-    excess = [scope for scope in source.scopes if scope.startswith("write_")]
+    excess = credential.writing(source.scopes)
     if excess:
         shown.notes.append(f"The source credential can write ({', '.join(excess)}). Give it read-only scopes.")
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from syncs import words
+from syncs.domain import credential
 from syncs.domain.lifecycle import FAILURES, PROVEN, DeliveryState, Outcome, SyncState, Verdict
 from syncs.models import Connection, Run, Sync, Version
 from syncs.queries.standing import COUNTED, SILENT_AFTER, Facts, is_late
@@ -187,7 +188,7 @@ def _connections(known: Known) -> Part:
 
 def can_write(source: Connection) -> bool:
     """Whether a source's credential may do more than read (PRODUCT 3.10)."""
-    return any(str(scope).startswith("write_") for scope in source.scopes)
+    return bool(credential.writing(source.scopes))
 
 
 def _version(known: Known) -> Part:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from connectors import registry
 from connectors.errors import Refused
 from connectors.protocol import Identity
+from syncs.domain import credential
 from syncs.domain.clock import SystemClock
 from syncs.domain.lifecycle import SyncState
 from syncs.errors import NotFound, VigilError
@@ -223,7 +224,7 @@ def connection_check(actor: Actor, connection: Connection) -> Checked:
         raise Refused(str(error)) from None
     given = set(identity.scopes)
     wanted = _wanted(connection)
-    writing = {scope for scope in given if scope.startswith("write_")} if wanted else set()
+    writing = set(credential.writing(given)) if wanted else set()
     return Checked(identity, *(tuple(sorted(one)) for one in (wanted, wanted - given, writing)))
 
 
