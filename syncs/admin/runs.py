@@ -35,8 +35,24 @@ class OverdueRuns(admin.SimpleListFilter):
         return queryset.filter(state=RunState.WAITING.value, due_after__lte=queries.now())
 
 
+class FoundByRun(Uncounted):
+    """Rows that are searched for by the number of a run, newest first."""
+
+    searched_by: str
+    search_help_text = _("A run's number.")
+    ordering: ClassVar = ["-pk"]
+    sortable_by: ClassVar[list[str]] = []
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        wanted = {self.searched_by: kinds.number_of(term) or 0}
+        return (queryset.filter(**wanted) if term else queryset), False
+
+
 @admin.register(Run)
-class RunAdmin(Uncounted):
+class RunAdmin(FoundByRun):
     """Every execution, with its counters, its proof and its evidence."""
 
     list_display: ClassVar = [
@@ -61,19 +77,11 @@ class RunAdmin(Uncounted):
     ]
     list_select_related: ClassVar = ["sync__workspace"]
     search_fields: ClassVar = ["=id"]
-    search_help_text = _("A run's number.")
-    ordering: ClassVar = ["-pk"]
-    sortable_by: ClassVar[list[str]] = []
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        return (queryset.filter(pk=kinds.number_of(term) or 0) if term else queryset), False
+    searched_by = "pk"
 
 
 @admin.register(Attempt)
-class AttemptAdmin(Uncounted):
+class AttemptAdmin(FoundByRun):
     """Every try of every run."""
 
     list_display: ClassVar = [
@@ -88,15 +96,7 @@ class AttemptAdmin(Uncounted):
     list_filter: ClassVar = [by_word("attempt", "outcome")]
     list_select_related: ClassVar = ["run__sync__workspace"]
     search_fields: ClassVar = ["=run__id"]
-    search_help_text = _("A run's number.")
-    ordering: ClassVar = ["-pk"]
-    sortable_by: ClassVar[list[str]] = []
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        return (queryset.filter(run=kinds.number_of(term) or 0) if term else queryset), False
+    searched_by = "run"
 
 
 @admin.register(Cursor)
